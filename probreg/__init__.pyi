@@ -53,8 +53,7 @@ from .diagnostics.conformal import (
 from .diagnostics.conformal.conformal import conformal as conformal
 from .diagnostics.guarantee.guarantee import guarantee as guarantee
 from .diagnostics.simulation.sbc import sbc as sbc
-from .diagnostics.simulation.simulate import simulate as simulate
-from .diagnostics.simulation.truth import Truth as Truth
+from .diagnostics.simulation.simulate import Truth as Truth, simulate as simulate
 from .errors import (
     DataError as DataError,
     Incompatible as Incompatible,

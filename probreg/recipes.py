@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.keywords import refuse_unknown
 from probreg.arguments.scalars import (
+    ArrayLike,
     Flag,
     Fraction,
     NonNegative,
     Positive,
+    RowsLike,
     Share,
+    TableLike,
     Word,
     check_arguments,
+    refuse_unknown,
 )
-from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
@@ -715,7 +717,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     >>> found.coef.values.round(6).tolist(), found.std_error.values.round(6).tolist()
     ([0.5, 0.25], [0.433013, 0.507752])
     """
-    from probreg.fits.recipe_fits import fit_linear_probability
+    from probreg.fits.penalty_weight import fit_linear_probability
     from probreg.model.compatibility import AbsentOutcomeError
 
     if "prior" in options:
@@ -931,7 +933,7 @@ def quantile_regression(
     >>> quantile_regression([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 9.0, 2.0, 4.0, 6.0]).coef.values.round(6).tolist()
     [2.0, 2.0]
     """
-    from probreg.fits.recipe_fits import fit_quantiles
+    from probreg.fits.penalty_weight import fit_quantiles
 
     several = (
         isinstance(tau, Sequence) or np.ndim(tau) > 0
@@ -994,7 +996,7 @@ def svr(
     >>> fit.support["weight"].round(6).tolist()
     [-1.932021, 2.645328, -2.157503, 1.444197]
     """
-    from probreg.inference.penalized.support_vectors import SupportVectors
+    from probreg.inference.penalized.piecewise_linear import SupportVectors
 
     _check_inputs("svr", x, intercept, options, ["weights", "offset"])
     likelihood = EpsilonInsensitive(epsilon)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.keywords import refuse_unknown
-from probreg.arguments.scalars import Declared, declared_fields
+from probreg.arguments.scalars import Declared, declared_fields, refuse_unknown
 from probreg.errors import DataError, ProbregError
 from probreg.peers import unknown_name
 

@@ -1,4 +1,4 @@
-"""Validation of arguments by their annotations.
+"""Validation of arguments by their annotations, types of public arguments, and errors for unknown keywords.
 
 A signature declares the kind of an argument in its type, `prob: Probability = 0.95`. `@check_arguments` validates the arguments of a
 public function or method, `check_fields(self)` the fields of a dataclass.
@@ -9,8 +9,12 @@ public function or method, `check_fields(self)` the fields of a dataclass.
 >>> coin(0.5, tosses=0)
 Traceback (most recent call last):
 probreg.errors.DataError: tosses is a whole number of at least 1, got 0
+
+At run time each type of a public result or of data is Any: the functions that read data report invalid values with row and column, and the tables and
+labelled arrays come from packages that are imported on use.
 """
 
+import difflib
 import functools
 import inspect
 import math
@@ -20,6 +24,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from numbers import Integral, Real as RealNumber
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -33,13 +38,106 @@ from typing import (
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels
-from probreg.arguments.keywords import (
-    keywords_of,
-    refuse_unknown,
-    with_article,
-)
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.peers import KEYWORDS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Figure
+    from narwhals.typing import IntoDataFrame
+    from numpy.typing import ArrayLike as ArrayLike, NDArray
+    from pandas import DataFrame as DataFrame
+    from xarray import DataArray as DataArray, Dataset as Dataset, DataTree as DataTree
+
+    # A table: pandas, polars, arrow, or a mapping from names to columns.
+    TableLike = IntoDataFrame | Mapping[str, Any]
+    # Rows: a table, as a formula reads it, or a matrix X.
+    RowsLike = TableLike | ArrayLike
+    # A covariance of coefficients: the name of a kind, or a result of `Fit.covariance`.
+    CovarianceLike = str | DataArray
+    FloatArray = NDArray[np.float64]
+else:
+    ArrayLike = TableLike = RowsLike = CovarianceLike = FloatArray = DataArray = (
+        Dataset
+    ) = DataTree = DataFrame = Figure = Any
+
+_KEYWORDS_OF_MODEL = (
+    "likelihood",
+    "prior",
+    "aux",
+    "weights",
+    "offset",
+    "event",
+    "reference",
+    "missing",
+)
+
+
+def list_names(names: str | Iterable[str] | None) -> list[str]:
+    """Return the names that an argument lists; one name may be given as a text.
+
+    >>> list_names("x"), list_names(("x", "z")), list_names(None)
+    (['x'], ['x', 'z'], [])
+    """
+    if isinstance(names, str):
+        return [names]
+    if names is None:
+        return []
+    return list(names)
+
+
+def with_article(word: str) -> str:
+    """Return a name with its indefinite article.
+
+    >>> with_article("gaussian"), with_article("absolute")
+    ('a gaussian', 'an absolute')
+    """
+    return f"{'an' if word[:1] in tuple('aeiouAEIOU') else 'a'} {word}"
+
+
+def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function to raise Incompatible for an unknown keyword, with the closest known one."""
+    keywords = keywords_of(inspect.signature(function))
+
+    @functools.wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_unknown(function.__name__, kwargs, keywords)
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def keywords_of(signature: inspect.Signature) -> list[str]:
+    """Return the names by which arguments can be given."""
+    return [name for name in signature.parameters if name not in ("cls", "self")]
+
+
+def refuse_unknown(function: str, names: Iterable[str], keywords: list[str]) -> None:
+    """Raise Incompatible for the first keyword that the function does not take."""
+    for name in names:
+        if name in keywords:
+            continue
+        close = difflib.get_close_matches(name, keywords, n=1, cutoff=0.75)
+        if name in ("groups", "lags") and "covariance" in keywords:
+            advice = f"write covariance=fit.covariance(..., {name}=...)"
+        elif name in KEYWORDS:
+            advice = f"use {KEYWORDS[name]}"
+        elif close:
+            advice = f"did you mean {close[0]}=?"
+        elif name in _KEYWORDS_OF_MODEL:
+            advice = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
+        else:
+            advice = f"it takes {', '.join(keywords) or 'nothing'}"
+        raise Incompatible(f"{function} takes no {name}=: {advice}") from None
+
+
+def normalised_name(word: str) -> str:
+    """Return a name in lower case with underscores, as in the registries.
+
+    >>> normalised_name("Log-Normal")
+    'log_normal'
+    """
+    return "_".join(word.lower().replace("-", " ").split())
+
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
 _OF_SIZES = f"between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"

@@ -8,4 +8,4 @@ from probreg.comparison.models.model_comparison import (
     ModelComparison as ModelComparison,
     compare_models as compare_models,
 )
-from probreg.comparison.prior_terms import prior_weights as prior_weights
+from probreg.comparison.prior_weight import prior_weights as prior_weights

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import exprel
 
-from probreg.arguments.scalars import check_arguments
-from probreg.arguments.types import DataFrame, Dataset
+from probreg.arguments.scalars import DataFrame, Dataset, check_arguments
 from probreg.comparison.differences import (
     MODEL,
     Cause,
@@ -21,7 +20,7 @@ from probreg.comparison.differences import (
 )
 from probreg.comparison.numbers import Estimates, Step
 from probreg.comparison.prior_path import PriorPath
-from probreg.comparison.prior_terms import (
+from probreg.comparison.prior_weight import (
     aux_prior_words,
     scale_prior_words,
     scale_priors,

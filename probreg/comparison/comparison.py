@@ -1,19 +1,26 @@
-"""The comparison of fits; other modules compute its numbers, shares, reasons and text."""
+"""The comparison of fits, and its text and HTML: a head, a row per parameter and fit, the largest reasons, and notes.
 
-from collections.abc import Mapping, Sequence
+The text has at most 40 lines of 110 columns; with many parameters it has only the ones with the largest differences.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+import numpy as np
+from rich.cells import cell_len
 
 from probreg.arguments.scalars import (
+    DataFrame,
     Positive,
     Probability,
     Word,
     check_arguments,
 )
-from probreg.arguments.types import DataFrame
 from probreg.comparison.attributed_causes import Attribution, attribute_differences
-from probreg.comparison.numbers import FitTable, dataset
-from probreg.comparison.rendering import comparison_html, comparison_text, notes
+from probreg.comparison.numbers import FitTable, dataset, incomparable_parameters
+from probreg.comparison.prior_weight import rowless
 from probreg.comparison.same_question import (
     check_kind,
     differing_terms,
@@ -23,6 +30,328 @@ from probreg.comparison.same_question import (
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
+from probreg.inference.varying import OF_EFFECTS
+from probreg.model.descriptions import prior_line
+from probreg.system.terminal import clean_lines, cut_text, percent, shorten_names
+from probreg.tables import Column, Table
+from probreg.tables.render import Format, decimals, format_rounded, notebook_html
+from probreg.tables.table import LINES
+
+_WEIGHT_NOTE = (
+    "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
+    "log posterior; not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
+)
+_TERMS_NOTE = "fits have other columns for a smooth function, a process or effects by group: its coefficients are left out"
+
+
+def notes(table: FitTable) -> list[str]:
+    """Notes for reading the table; a note that applies to several fits is given once."""
+    names_by_note: dict[str, list[str]] = {}
+    for name in table.fits:
+        for note in _fit_notes(table, name):
+            names_by_note.setdefault(note, []).append(name)
+    texts = [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
+    estimated = ~table.data["kind"].isin(["fixed", ""])
+    if table.data["prior_weight"].where(estimated, 0.0).fillna(1.0).any():
+        texts.append(_WEIGHT_NOTE)
+    if differing_terms(table.fits.values()):
+        texts.append(_TERMS_NOTE)
+    base = table.data.sel(fit=table.baseline)
+    undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
+    if undefined.any():
+        names = shorten_names(base["param"].values[undefined], 20)
+        texts.append(
+            f"no difference is given for {names}: {table.baseline} has no SE there"
+        )
+    return texts
+
+
+def _fit_notes(table: FitTable, name: str) -> list[str]:
+    row = table.data.sel(fit=name)
+    fit = table.fits[name]
+    missing = row["param"].values[
+        np.isnan(row["estimate"].values) & (row["kind"].values != "")
+    ]
+    texts = []
+    if len(missing):
+        names = shorten_names(missing, 20)
+        texts.append(f"no estimate of {names} exists: {fit.described['status']}")
+    texts += fit.described["notes"]
+    incomparable = incomparable_parameters(table.fits[table.baseline], fit)
+    if incomparable:
+        texts.append(
+            f"no difference is given for {', '.join(incomparable)}, which is not the same quantity under the likelihood of {table.baseline}"
+        )
+    if rowless(fit) and row["prior_weight"].isnull().any():
+        texts.append(
+            f"{fit.model.design.rows_absent}, so that some prior weights are not known"
+        )
+    return texts
+
+
+def design_notes(table: FitTable) -> list[str]:
+    """The notes on rows that were dropped and columns that are not compared."""
+    designs = [fit.model.design for fit in table.fits.values()]
+    notes: dict[str, None] = dict.fromkeys(
+        [note for design in designs for note in design.notes]
+    )
+    if differing_terms(table.fits.values()):
+        notes[_TERMS_NOTE] = None
+    return [*notes]
+
+
+Array = np.ndarray
+LARGEST = 20  # of more parameters, those with the largest differences
+HEADINGS = (
+    "", "fit", "estimate", "SE | SD", "lower", "upper", "diff / SE", "SE ratio", "prior", "prior weight",
+)  # fmt: skip
+
+
+def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str:
+    """Return the comparison as lines of text."""
+    smooths = printed_smooths(table)
+    reasons = _largest_reasons(table, attributions)
+    head = [*_header(table), ""]
+    below = list[str]()
+    if len(smooths):
+        below = ["", *smooths.lines(LARGEST + 2)]
+    below += design_notes(table)
+    source = "notes in .notes"
+    if reasons:
+        below += ["", "Why they differ", *[f"  {reason}" for reason in reasons]]
+        source = f"all reasons in .reasons, {source}"
+    below += ["", source]
+    used = clean_lines(*head, *below).count("\n") + 1
+    auxiliary = int((table.data["role"].values != "coefficient").sum())
+    room = (LINES - used - 4) // len(table.fits)  # parameters
+    limit = max(min(LARGEST, room - auxiliary), 3)
+    params, omitted = choose_parameters(table, room, limit)
+    if omitted:
+        omitted = ["", *omitted]
+    # the prior of each fit is in the head
+    headings = [name for name in HEADINGS if name != "prior"]
+    estimates = parameter_table(table, params, headings)
+    lines = estimates.lines(max(LINES - used - len(omitted), 10))
+    return clean_lines(*head, *lines, *omitted, *below)
+
+
+def comparison_html(
+    table: FitTable, attributions: Sequence[Attribution], notes: Sequence[str]
+) -> str:
+    """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
+    params, omitted = choose_parameters(table)
+    tables = [parameter_table(table, params), printed_smooths(table)]
+    reasons = _largest_reasons(table, attributions)
+    remaining = [f"{a.param}, {a.sentence}" for a in attributions]
+    remaining = [reason for reason in remaining if reason not in reasons]
+    foot = [*omitted, *design_notes(table)]
+    if reasons:
+        foot.append("Why they differ")
+    folded = {
+        f"{len(remaining)} more reasons": remaining,
+        "Notes": list(notes),
+    }
+    shown = [t for t in tables if len(t)]
+    return notebook_html(_header(table), shown, reasons, foot=foot, folded=folded)
+
+
+def parameter_table(
+    table: FitTable, params: Sequence[int], headings: Iterable[str] = HEADINGS
+) -> Table:
+    """Return the rows of these parameters, with the columns of these headings that are not empty."""
+    values = {str(q): v.values for q, v in table.data.data_vars.items()}
+    rows = []
+    for j in params:
+        label = {"": str(table.data["param"].values[j])}
+        places = decimals(values["error"][:, j])  # of the smallest standard error
+        for i, (name, fit) in enumerate(table.fits.items()):
+            label["fit"] = name if fit.solution.status.good else f"{name} (!)"
+            entry = {q: v[i, j] for q, v in values.items()}
+            baseline = name == table.baseline
+            rows.append(label | _format_entry(entry, places, fit, baseline=baseline))
+    omitted = ["fit"] if len(table.fits) == 1 else []
+    if not table.data["prior_weight"].fillna(1.0).any():
+        omitted += ["prior", "prior weight"]
+    columns = []
+    for name in headings:
+        cells = [row.get(name, "") for row in rows]
+        if name not in omitted and (any(cells) or not name):
+            is_text = name in ("", "fit", "prior")
+            columns.append(Column(name, cells, None if is_text else str))
+    labels = 2 if len(table.fits) > 1 else 1
+    return Table(tuple(columns), labels, source=".to_pandas()")
+
+
+def _format_entry(
+    entry: Mapping[str, Any], places: int, fit: Fit, *, baseline: bool
+) -> dict[str, str]:
+    """Return the cells of one parameter of one fit."""
+    if entry["kind"] == "fixed":
+        value = f"{entry['estimate']:g}"
+        return {"estimate": value, "SE | SD": "fixed", "prior": entry["prior"]}
+    if entry["kind"] == "":
+        return {"estimate": "not in it"}
+    if entry["prior"] == "flat":
+        weight = "flat"
+    elif not np.isnan(entry["prior_weight"]):
+        weight = percent(entry["prior_weight"])
+    else:
+        weight = "not known" if rowless(fit) else "not defined"
+    cells = {"prior": str(entry["prior"]), "prior weight": weight}
+    if np.isnan(entry["estimate"]):
+        return cells | {"estimate": "does not exist"}
+    for q in ("estimate", "lower", "upper"):
+        cells[q] = format_rounded(entry[q], places)
+    cells["SE | SD"] = "none"
+    if np.isfinite(entry["error"]):
+        name = "SD" if fit.target == "posterior" else "SE"
+        cells["SE | SD"] = f"{format_rounded(entry['error'], places)} {name}"
+    if not baseline and np.isfinite(entry["difference"]):
+        cells["diff / SE"] = f"{round(entry['difference'], 2) + 0.0:+.2f}"
+    if not baseline and entry["se_ratio"] > 0:
+        cells["SE ratio"] = f"{entry['se_ratio']:.3f}"
+    return cells
+
+
+def _distances(table: FitTable) -> Array:
+    """(fit, param): distance from the baseline, max(|difference| / SE, |log SE ratio|).
+
+    It is inf if exactly one of the two has no estimate or an estimate of 0, and 0 if it is not defined.
+    """
+    data = table.data
+    estimate = data["estimate"].values
+    base = data["estimate"].sel(fit=table.baseline).values
+    ratio = data["se_ratio"].values
+    size = np.fmax(
+        np.abs(data["difference"].values),
+        np.abs(np.log(np.where(ratio > 0, ratio, 1.0))),
+    )
+    unlike = (np.isnan(estimate) != np.isnan(base)) | ((estimate == 0.0) != (base == 0))
+    unlike &= data["kind"].values != ""
+    return np.where(unlike, np.inf, np.nan_to_num(size, posinf=0.0))
+
+
+def choose_parameters(
+    table: FitTable, long: int = 60, limit: int = LARGEST
+) -> tuple[list[int], list[str]]:
+    """Numbers of the printed parameters in their order, without the columns of smooth functions and processes, and lines on the others.
+
+    If there are more than `long`, these are the `limit` coefficients with the largest differences, and all auxiliary parameters.
+    """
+    coefficient = table.data["role"].values == "coefficient"
+    columns = []
+    for fit in table.fits.values():
+        design = fit.model.design
+        columns += [c for c, term in zip(design.columns, design.of_terms) if term]
+    in_terms = table.data["coef"].isin(columns).values & coefficient
+    shown = ~in_terms
+    if shown.sum() > long:
+        candidates = np.flatnonzero(coefficient & shown)
+        size = _distances(table).max(0)[candidates]
+        shown = ~coefficient
+        shown[candidates[np.argsort(-size, kind="stable")[:limit]]] = True
+    params = [int(j) for j in np.flatnonzero(shown)]
+    n = len(table.fits)
+    n_terms = int(in_terms.sum())
+    n_hidden = len(shown) - len(params) - n_terms
+    lines = []
+    if n_hidden:
+        order = "these have the largest differences" if n > 1 else "these are the first"
+        lines.append(
+            f"{order}; {n_hidden} more parameters, {n_hidden * n} rows, in .to_pandas()"
+        )
+    if n_terms:
+        lines.append(
+            f"{n_terms} coefficients of smooth functions and processes, {n_terms * n} rows, in .to_pandas()"
+        )
+    return params, lines
+
+
+def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> list[str]:
+    """One sentence for each parameter that differs, the largest difference first; standard deviations and correlations of
+    effects come after coefficients."""
+    names = list(map(str, table.data["param"].values))
+    roles = dict(zip(names, table.data["role"].values))
+    has_effects = [name for name in names if name.startswith(OF_EFFECTS)] != []
+    size = _distances(table)
+    ranked = []
+    for number, a in enumerate(attributions):
+        i = list(table.fits).index(a.fit)
+        distance = size[i, names.index(a.param)]
+        if distance >= table.apart:
+            last = has_effects and roles[a.param] != "coefficient"
+            ranked.append((last, -distance, number))
+    sentences = dict[str, str]()
+    for *_, number in sorted(ranked):
+        a = attributions[number]
+        sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
+    n_reasons = 3  # that are printed
+    return list(sentences.values())[:n_reasons]
+
+
+def _header(table: FitTable) -> list[str]:
+    """Return the model, the number of rows, and a line for each fit: method, intervals, seed, model, prior and status."""
+    attrs = table.data.attrs
+    d = table.fits[table.baseline].model.design
+    n = attrs.get("observations")
+    size = "rows not kept" if n is None else f"{n:g} observations"
+    if n is not None and d.n and d.n != n:
+        size += f" in {d.n} rows"
+    if table.data[["lower", "upper"]].notnull().to_dataarray().any():
+        size += f"; {100 * table.prob:g} % intervals"
+    if len(table.fits) > 1:
+        size += f"; diff / SE and SE ratio are against {table.baseline}"
+    lines = [attrs["models"], size]
+    width = max(map(cell_len, table.fits))
+    n_shown = 8  # with a line of their own in the head
+    for name, fit in list(table.fits.items())[:n_shown]:
+        parts = [fit.method_label, f"{kinds_of_intervals(table, name)} intervals"]
+        if fit.target == "posterior":
+            parts.append(f"seed {fit.seed}")
+        models = fit.method.describe(fit.model)
+        if models != attrs["models"]:
+            parts.append(models)
+        prior = prior_line(fit.stated_model)
+        if prior != "flat":
+            parts.append(f"prior {prior}")
+        s = fit.solution
+        status = s.status.value
+        if not s.status.good:
+            status = f"(!) {cut_text(s.status.describe(s.detail))}"
+        blank = " " * (width - cell_len(name))
+        lines.append(f"  {name}{blank}  {', '.join(parts)}; {status}")
+    if len(table.fits) > n_shown:
+        lines.append(f"  {len(table.fits) - n_shown} more fits in .fits")
+    return lines
+
+
+def kinds_of_intervals(table: FitTable, name: str) -> str:
+    """The kind of interval of the coefficients of a fit, in brackets the other kinds of other parameters; "no" for none."""
+    data = table.data.sel(fit=name)
+    has_interval = data["lower"].notnull() | data["upper"].notnull()
+    names_by_words: dict[str, list[str]] = {}
+    for param, kind in zip(
+        data["param"].values[has_interval], data["kind"].values[has_interval]
+    ):
+        if kind in KIND_WORDS:
+            names_by_words.setdefault(KIND_WORDS[kind], []).append(str(param))
+    if not names_by_words:
+        return "no"
+    first, *others = names_by_words
+    brackets = [f"{', '.join(names_by_words[words])}: {words}" for words in others]
+    return f"{first} ({', '.join(brackets)})" if brackets else first
+
+
+def printed_smooths(table: FitTable) -> Table:
+    """The smooth functions by fit: effective degrees of freedom, number of columns, and the scales of the blocks."""
+    terms = [fit.model.design.recipe.terms for fit in table.fits.values()]
+    if not any(terms):
+        return Table(())
+    scales = [", ".join(f"{t:.4g}" for t in tau) for tau in table.smooths["tau"]]
+    smooths = table.smooths.assign(tau=scales).rename_axis(["smooth function", "fit"])
+    formats: dict[str, Format] = {"edf": "{:.3f}".format, "tau": str}
+    return Table.from_pandas(smooths, formats=formats, source=".smooths")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

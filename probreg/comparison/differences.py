@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.prior_terms import scale_priors
+from probreg.comparison.prior_weight import scale_priors
 from probreg.comparison.same_question import differing_terms
 from probreg.data import Design
-from probreg.data.rows import full_weights
+from probreg.data.checked_arrays import full_weights
 from probreg.fits.fit import Fit
 from probreg.inference.base import has_effects
 from probreg.inference.uncertainty.covariance import kind_of_mode

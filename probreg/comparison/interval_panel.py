@@ -9,22 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import (
+    ArrayLike,
     Count,
+    DataFrame,
     Flag,
     Probability,
     Seed,
     Workers,
     check_arguments,
     shown_value,
+    with_article,
 )
-from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.same_question import fits_by_name
-from probreg.diagnostics.simulation.simulate import simulate_response
-from probreg.diagnostics.simulation.truth import (
+from probreg.diagnostics.simulation.simulate import (
     Truth,
     as_coefficients,
+    simulate_response,
     with_known_aux,
 )
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -33,7 +34,7 @@ from probreg.fits.inference_data import parameter_names, reported_coefficients
 from probreg.inference import METHODS, Auto, Bootstrap, Method, Status
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.system.progress import each_of
+from probreg.system.terminal import each_of
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray

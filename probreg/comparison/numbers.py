@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.types import DataFrame, Dataset
-from probreg.comparison.prior_terms import describe_priors
+from probreg.arguments.scalars import DataFrame, Dataset
+from probreg.comparison.prior_weight import describe_priors
 from probreg.comparison.same_question import differing_terms
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (

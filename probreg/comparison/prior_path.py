@@ -22,7 +22,7 @@ import numpy as np
 
 from probreg.comparison.differences import Cause, SpecificCause
 from probreg.comparison.numbers import by_outcome
-from probreg.comparison.prior_terms import inverse_or_nan
+from probreg.comparison.prior_weight import inverse_or_nan
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg.halving import halvings

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.rows import full_weights, plus_offset
+from probreg.data.checked_arrays import full_weights, plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import number_of_observations

@@ -32,7 +32,7 @@ from probreg.comparison.prior_path import (
     PriorPath,
     PriorTerms,
 )
-from probreg.comparison.prior_terms import inverse_or_nan
+from probreg.comparison.prior_weight import inverse_or_nan
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.goodness import exact_fit

@@ -1,11 +1,15 @@
-"""A log density as arithmetic on numbers, in plain Python code that numba compiles."""
+"""A log density as arithmetic on numbers, in plain Python code that numba compiles, and those that noise and priors have in common."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
+
+from probreg.special import LOG_2PI, log_student_constant, stdtr
 
 # of a row: log p and its slopes over eta and the log of the nuisance parameter
 Row = tuple[float, float, float]
@@ -113,3 +117,107 @@ def forget_inherited(cls: Any, methods: frozenset[str]) -> None:
     """Drop an inherited density from a class that overrides one of these methods: the base's density no longer applies."""
     if methods & vars(cls).keys() and "compiled_density" not in vars(cls):
         cls.compiled_density = None
+
+
+Array = np.ndarray
+
+
+class StandardNormal:
+    """log f(r) = -r^2 / 2 - log(2 pi) / 2."""
+
+    def standard_log_prob(self, r: Array) -> Array:
+        return -0.5 * r * r - 0.5 * LOG_2PI
+
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        """g = -d log f / dr and h = -d2 log f / dr2."""
+        return r, np.ones_like(r)
+
+    def standard_sample(self, rng: Generator, shape: tuple[int, ...]) -> Array:
+        return rng.standard_normal(shape)
+
+
+class StandardStudent:
+    """Student's t on nu degrees of freedom: log f(r) = log f(0) - (nu + 1) / 2 log(1 + r^2 / nu)."""
+
+    nu: Any
+
+    @property
+    def log_peak(self) -> Any:
+        """log f(0)."""
+        return log_student_constant(self.nu)
+
+    def standard_log_prob(self, r: Array) -> Array:
+        return self.log_peak - (self.nu + 1) / 2 * np.log1p(r * r / self.nu)
+
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        """g = (nu + 1) r / (nu + r^2) and h = dg/dr, negative beyond r^2 = nu."""
+        nu = self.nu
+        d = nu + r * r
+        return (nu + 1) * r / d, (nu + 1) / d * (nu - r * r) / d
+
+    def standard_cdf(self, r: Any) -> Any:
+        return stdtr(self.nu, r)
+
+    def standard_sample(self, rng: Generator, shape: tuple[int, ...]) -> Array:
+        return rng.standard_t(self.nu, shape)
+
+
+@dataclass(frozen=True)
+class CustomDensity:
+    """`CustomDensity(log_prob, draw)` is used as `pm.Normal` is: called with a name for a variable, or `.dist` for the distribution alone.
+
+    `log_prob(value, *parameters)` is symbolic, elementwise, or over the last axis if `signature` makes a draw a vector;
+    `draw(*parameters, rng, size)` gives draws, for prior predictives.
+    """
+
+    log_prob: Callable[..., Any]
+    draw: Callable[..., Any]
+    signature: str | None = None
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {
+            "logp": self.log_prob,
+            "random": self.draw,
+            "signature": self.signature,
+        }
+
+    def __call__(
+        self, name: str, *, dims: Any = None, observed: Any = None, **parameters: Any
+    ) -> Any:
+        import pymc as pm
+
+        values = parameters.values()
+        return pm.CustomDist(
+            name, *values, dims=dims, observed=observed, **self._options
+        )
+
+    def dist(self, **parameters: Any) -> Any:
+        import pymc as pm
+
+        return pm.CustomDist.dist(*parameters.values(), **self._options)
+
+
+def opaque_function(
+    value: Callable[[Any], Any], gradient: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """Return a symbolic scalar function of a symbolic matrix from NumPy functions of its value and gradient."""
+    import numpy as np
+    import pytensor.tensor as pt
+    from pytensor.compile.ops import wrap_py
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
+    slope = wrap_py(itypes=[pt.dmatrix], otypes=[pt.dmatrix])(gradient)
+
+    class Value(Op):
+        def make_node(self, x: Any) -> Apply:
+            return Apply(self, [pt.as_tensor_variable(x)], [pt.scalar()])
+
+        def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+            outputs[0][0] = np.asarray(value(inputs[0]), dtype=float)
+
+        def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Any]:
+            return [cotangents[0] * slope(inputs[0])]
+
+    return Value()

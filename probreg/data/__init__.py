@@ -4,10 +4,6 @@ from probreg.data.array_columns import (
     ArrayColumns as ArrayColumns,
     from_arrays as from_arrays,
 )
-from probreg.data.arrow_moments import (
-    AnyMoments as AnyMoments,
-    ArrowMoments as ArrowMoments,
-)
 from probreg.data.blocks.block import (
     Block as Block,
     by_kind as by_kind,
@@ -27,4 +23,8 @@ from probreg.data.design import (
     Design as Design,
 )
 from probreg.data.frame import Frame as Frame
+from probreg.data.grouped_moments import (
+    AnyMoments as AnyMoments,
+    ArrowMoments as ArrowMoments,
+)
 from probreg.data.moments import Moments as Moments

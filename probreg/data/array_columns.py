@@ -217,7 +217,7 @@ def design_of_kernel(
         start = _starting_kernel(kernel, is_known, x, counts, names)
         made: KernelBasis
         if triangular and basis == "exact":
-            from probreg.kernels.row_values import exact_by_cholesky
+            from probreg.kernels.anchored import exact_by_cholesky
 
             made, columns_of_rows = exact_by_cholesky(start, x)
         else:

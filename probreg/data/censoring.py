@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.scalars import ArrayLike
 from probreg.errors import DataError, require_rows, row_error
 
 Array = np.ndarray

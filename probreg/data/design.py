@@ -13,34 +13,31 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.linalg import block_diag
 
-from probreg.data.arrow_moments import AnyMoments, ArrowMoments
 from probreg.data.blocks.block import Block, add
 from probreg.data.checked_arrays import (
     INTERCEPT,
     as_offset,
     as_trials,
+    full_weights,
     is_intercept,
+    minus_offset,
+    plus_offset,
+    some_rows,
+    times_weights,
 )
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.grouped_moments import AnyMoments, ArrowMoments, moments_of_levels
 from probreg.data.implicit_columns import (
     LazyColumns,
     PredictorColumns,
     columns_of,
     contiguous,
 )
-from probreg.data.level_moments import moments_of_levels
 from probreg.data.moments import Moments
-from probreg.data.rows import (
-    full_weights,
-    minus_offset,
-    plus_offset,
-    some_rows,
-    times_weights,
-)
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
-from probreg.data.terms.term import BasisTerm, SmoothTerm
+from probreg.data.terms.smooths import BasisTerm, SmoothTerm
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis

@@ -2,7 +2,7 @@
 
 The groups are grouping factors of varying effects, or the levels of a factor. An array of n x (p + G K) numbers is made only if an algorithm
 needs one, up to a limit. `beside_groups` keeps columns of effects implicit if they would take more than 64 MB; a formula determines
-which factors stay codes (`probreg.data.formula.coded`).
+which factors stay codes (`probreg.data.formula.layout`).
 """
 
 from abc import abstractmethod

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.scalars import ArrayLike
 from probreg.errors import DataError, require_rows
 
 Array = np.ndarray

@@ -12,20 +12,24 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
-from probreg.arguments.types import ArrayLike, RowsLike
+from probreg.arguments.scalars import (
+    ArrayLike,
+    Count,
+    Flag,
+    RowsLike,
+    Seed,
+    check_arguments,
+)
 from probreg.data import Design
 from probreg.diagnostics.simulation.simulate import (
+    Mean,
+    Truth,
     chosen_method,
+    linear_predictors,
+    noise_variance,
     repeat_rows,
     require_method,
     simulate_response,
-)
-from probreg.diagnostics.simulation.truth import (
-    Mean,
-    Truth,
-    linear_predictors,
-    noise_variance,
     with_known_aux,
 )
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -43,8 +47,7 @@ from probreg.likelihoods import Likelihood
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
 from probreg.priors import Normal
-from probreg.system.progress import each_of
-from probreg.system.terminal import clean_lines
+from probreg.system.terminal import clean_lines, each_of
 from probreg.tables import Table
 
 Array = np.ndarray

@@ -21,8 +21,7 @@ from probreg.fits.inference_data import (
 )
 from probreg.inference import Solution
 from probreg.inference.base import has_effects, reported_coefficients
-from probreg.model.drawn_prior import blocks_given_scales, needed_hyper
-from probreg.model.hyperparameters import hyper_at, plain_name
+from probreg.model.draws import blocks_given_scales, needed_hyper
 from probreg.model.model import Model
 from probreg.model.pymc_model import (
     TermVariable,
@@ -30,6 +29,7 @@ from probreg.model.pymc_model import (
     response_name,
     term_variables,
 )
+from probreg.model.term_priors import hyper_at, plain_name
 from probreg.priors import BlockPrior, JointPrior
 from probreg.system.terminal import few_names
 

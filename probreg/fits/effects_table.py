@@ -1,4 +1,4 @@
-"""Random effects as a table and as labelled arrays: conditional means, standard deviations and pooling.
+"""Random effects as a table and as labelled arrays: conditional means, standard deviations and pooling; the processes off the span of their bases.
 
 An effect b_gk is not a parameter: it has a distribution given y (under REML and ML at the estimated scales), and its mean and
 standard deviation are reported. Its pooling is Var(b_gk | y) / Var(b_gk): 1 - pooling is the share of its prior variance that
@@ -11,18 +11,36 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.fits.off_span import off_span_of
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
-from probreg.inference.varying import (
-    EffectsOfGroup,
-    effects_of_groups,
-)
+from probreg.inference.varying import EffectsOfGroup, effects_of_groups
 from probreg.linalg import root_of_square
 from probreg.model.model import Model
+from probreg.model.off_span import OffSpan, off_span
 
 Array = np.ndarray
+
+
+def off_span_of(
+    model: Model, solution: Solution, aux: Mapping[str, Array | float] | None = None
+) -> OffSpan | None:
+    """Return the residual processes, with an atom for each draw or one for the estimate.
+
+    None if no term has a residual process. `aux` are the nuisance parameters of the atoms if they differ from the solution's.
+    """
+    if not model.design.recipe.processes and not model.design.recipe.grouped:
+        return None
+    draws = None
+    values: Mapping[str, Any] = solution.aux
+    if solution.draws is not None:
+        draws = solution.draws.flat
+        values = {a: draws[a] for a in model.unknown}
+    if aux is None:
+        aux = {**model.fixed, **values}
+    return off_span(model, draws, model.noise(aux))
+
+
 WORDS = "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
 
 

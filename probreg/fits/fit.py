@@ -12,25 +12,23 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import (
-    Flag,
-    Natural,
-    Probability,
-    Seed,
-    Word,
-    Workers,
-    check_arguments,
-)
-from probreg.arguments.types import (
     ArrayLike,
     CovarianceLike,
     DataArray,
     DataFrame,
     Dataset,
     DataTree,
+    Flag,
+    Natural,
+    Probability,
     RowsLike,
+    Seed,
     TableLike,
+    Word,
+    Workers,
+    check_arguments,
+    only_known,
 )
 from probreg.data.weights import WeightsLike
 from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
@@ -62,11 +60,13 @@ from probreg.inference.base import (
     reported_coefficients,
     with_found_scales,
 )
-from probreg.inference.notes import Topic, important, important_note
 from probreg.inference.obstacles import method_obstacle
 from probreg.inference.reported import reported_parameters
-from probreg.inference.sampling.convergence import with_convergence_status
-from probreg.inference.sampling.served_lengths import with_served_lengths
+from probreg.inference.sampling.convergence import (
+    with_convergence_status,
+    with_served_lengths,
+)
+from probreg.inference.status import Topic, important, important_note
 from probreg.inference.uncertainty.clusters import SmallSample
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, Quantile
@@ -82,8 +82,7 @@ from probreg.model.group_effects import (
     with_group_columns,
 )
 from probreg.model.model import Model
-from probreg.model.predictive import Predictive
-from probreg.model.quantities import quantity_called
+from probreg.model.predictive import Predictive, quantity_called
 from probreg.model.rows_taken_away import (
     model_with,
     model_without,
@@ -93,8 +92,8 @@ from probreg.model.rows_taken_away import (
 from probreg.peers import OF_FIT, NamesPeers
 from probreg.priors import Flat
 from probreg.system.disk import destination
-from probreg.system.interrupts import Interrupts
-from probreg.system.progress import progress_bar
+from probreg.system.memory import Interrupts
+from probreg.system.terminal import progress_bar
 
 if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
@@ -658,7 +657,7 @@ class Fit(FitStatistics, NamesPeers):
         >>> found.support.shape[1]
         3
         """
-        from probreg.fits.support import support_table
+        from probreg.fits.statistics import support_table
 
         return support_table(self.model, self.solution)
 

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.arguments.types import DataArray, Dataset
+from probreg.arguments.scalars import DataArray, Dataset
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.inference import Method, Solution, Status
 from probreg.inference.base import hold_at_limits
-from probreg.inference.notes import Note, Topic, important_note
+from probreg.inference.status import Note, Topic, important_note
 from probreg.model.model import Model
 
 LAPLACE = "Laplace's approximation"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.rows import own_labels, some_rows, times_weights
+from probreg.data.checked_arrays import own_labels, some_rows, times_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
 from probreg.inference import Draws, Solution
@@ -30,7 +30,7 @@ from probreg.inference.reported import ReportedParameters, draws_at
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.likelihoods import OfTrials
 from probreg.linalg import on_all_cores, row_slices
-from probreg.model.drawn_prior import (
+from probreg.model.draws import (
     blocks_given_scales,
     log_prior_of_draws,
     log_prob_of_coefficients,

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import plus_offset
+from probreg.data.checked_arrays import plus_offset
 from probreg.errors import DataError, Incompatible
+from probreg.fits.effects_table import off_span_of
 from probreg.fits.fitted import Fitted, require_predictive
-from probreg.fits.off_span import off_span_of
 from probreg.inference import Solution
 from probreg.inference.base import aux_names
 from probreg.inference.covariance import ParameterCovariance
@@ -55,7 +55,7 @@ from probreg.model.off_span import (
     normal_scores,
 )
 from probreg.model.predictive import Predictive
-from probreg.system.progress import progress_bar
+from probreg.system.terminal import progress_bar
 
 Array = np.ndarray
 _ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more

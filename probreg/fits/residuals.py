@@ -7,10 +7,9 @@ from zlib import crc32
 
 import numpy as np
 
-from probreg.arguments.scalars import Word, check_arguments
-from probreg.arguments.types import DataArray
+from probreg.arguments.scalars import DataArray, Word, check_arguments
 from probreg.data import Design
-from probreg.data.formula.variables import columns_by_term
+from probreg.data.formula.functions import columns_by_term
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted, require_predictive
 from probreg.fits.inference_data import label_rows

@@ -14,8 +14,8 @@ import numpy as np
 from probreg.arguments.arrays import floats
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import DataError, Incompatible
+from probreg.fits.effects_table import off_span_of
 from probreg.fits.fitted import OF_ROWS
-from probreg.fits.off_span import off_span_of
 from probreg.inference import Method, Solution
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
@@ -23,9 +23,9 @@ from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quant
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import evenly_spaced, one_blas_thread
 from probreg.linalg.vec import vec_entries
-from probreg.model.drawn_process import DrawnProcess
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.draws import DrawnProcess
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray

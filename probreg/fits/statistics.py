@@ -1,4 +1,4 @@
-"""The standard statistics of a fit: n, degrees of freedom, deviance, R², AIC, BIC, residuals, and tables in R broom's format."""
+"""The standard statistics of a fit: n, degrees of freedom, deviance, R², AIC, BIC, residuals, support vectors, and tables in R broom's format."""
 
 import contextlib
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Word, check_arguments
-from probreg.arguments.types import DataArray, DataFrame
+from probreg.arguments.scalars import DataArray, DataFrame, Word, check_arguments
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fitted import (
     OF_ROWS,
@@ -36,7 +35,9 @@ from probreg.fits.goodness import (
 from probreg.fits.inference_data import label_rows
 from probreg.fits.residuals import require_rows_and_estimate, residuals
 from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
-from probreg.inference.base import has_effects
+from probreg.inference.base import Solution, has_effects
+from probreg.inference.penalized.piecewise_linear import support_of
+from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import Model
 
 
@@ -527,3 +528,28 @@ class FitStatistics(Fitted):
             for name, value in statistics.items()
             if np.isfinite(value)
         }
+
+
+def support_table(model: Model, solution: Solution) -> DataFrame:
+    """Return the rows with their weight, residual and whether the weight is at its bound."""
+    import pandas as pd
+
+    if not isinstance(model.likelihood, PiecewiseLinearLikelihood):
+        raise Incompatible(
+            f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none"
+        )
+    if solution.draws is not None:
+        raise Incompatible(
+            "support vectors are those of a mode: fit svr, or 'interior_point'"
+        )
+    index = pd.Index(model.design.row_names, name="row")
+    support = support_of(model, solution)
+    table = pd.DataFrame(
+        {
+            "weight": support.weight,
+            "residual": support.residual,
+            "at": np.where(support.bound, "bound", "free"),
+        },
+        index,
+    )
+    return table[support.of]

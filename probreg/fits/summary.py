@@ -34,9 +34,9 @@ from probreg.inference.base import (
     reported_estimate,
     reported_marginals,
 )
-from probreg.inference.notes import Topic, important, without_topic
 from probreg.inference.reported import reported_parameters
 from probreg.inference.sampling.convergence import mixing_measures
+from probreg.inference.status import Topic, important, without_topic
 from probreg.inference.uncertainty.intervals.arithmetic import (
     student_cdf,
     two_sided,

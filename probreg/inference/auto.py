@@ -6,8 +6,8 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Method, Resolved, Solution
-from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.obstacles import method_obstacle
+from probreg.inference.status import Topic, important_note, routine_note
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import UnknownLength
 

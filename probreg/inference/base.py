@@ -21,19 +21,19 @@ import numpy as np
 from probreg.arguments.scalars import NamedSettings, RegistryName
 from probreg.errors import Incompatible
 from probreg.inference.covariance import MatrixCovariance, ParameterCovariance
-from probreg.inference.notes import (
+from probreg.inference.status import (
     Note,
+    Status as Status,
     Topic,
     important_note,
     routine_note,
     without_topic,
 )
-from probreg.inference.status import Status as Status
 from probreg.inference.varying import OF_EFFECTS, FoundScales
 from probreg.likelihoods import Likelihood
 from probreg.linalg.vec import between_outcomes, map_of_predictors, vec_entries
-from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names
 from probreg.priors import HierarchicalPrior, Prior
 from probreg.registry import Registry
 from probreg.system.terminal import few_names

@@ -8,7 +8,7 @@ from probreg.inference.exact.conjugate import Conjugate as Conjugate
 from probreg.inference.exact.evidence import Evidence as Evidence
 from probreg.inference.exact.integrate import Integrate as Integrate
 from probreg.inference.exact.quadrature import Quadrature as Quadrature
-from probreg.inference.modes.perceptron import Perceptron as Perceptron
+from probreg.inference.modes.epochs import Perceptron as Perceptron
 from probreg.inference.modes.sgd import LMS as LMS, SGD as SGD
 from probreg.inference.penalized.coordinate_descent import (
     CoordinateDescent as CoordinateDescent,

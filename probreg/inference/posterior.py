@@ -21,10 +21,10 @@ from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.integrate import Integrate
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.modes.existence import multimodality_cause
-from probreg.inference.notes import Note, Topic, routine_note
 from probreg.inference.obstacles import method_obstacle
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.nuts import NUTS
+from probreg.inference.status import Note, Topic, routine_note
 from probreg.model.model import Model
 
 _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)

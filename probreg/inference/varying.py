@@ -16,8 +16,8 @@ import scipy
 
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods.base import OfClasses, OfTrials
-from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names
 from probreg.priors import (
     AuxPrior,
     GaussianPrior,

@@ -29,10 +29,15 @@ from probreg.kernels.closure import (
     Scaled as Scaled,
     Sum as Sum,
 )
-from probreg.kernels.nonstationary import (
+from probreg.kernels.functions import (
+    RBF as RBF,
+    Constant as Constant,
     CustomFunction as CustomFunction,
     Linear as Linear,
+    Matern as Matern,
+    Periodic as Periodic,
     Polynomial as Polynomial,
+    RationalQuadratic as RationalQuadratic,
 )
 from probreg.kernels.ridge import (
     RidgePath as RidgePath,
@@ -41,13 +46,6 @@ from probreg.kernels.ridge import (
 )
 from probreg.kernels.spectral import (
     hsgp as hsgp,
-)
-from probreg.kernels.stationary import (
-    RBF as RBF,
-    Constant as Constant,
-    Matern as Matern,
-    Periodic as Periodic,
-    RationalQuadratic as RationalQuadratic,
 )
 from probreg.peers import answer_names as _answer_names
 from probreg.registry import public_names as _public_names

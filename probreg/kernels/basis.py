@@ -12,11 +12,16 @@ from typing import Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
 import numpy as np
 
 from probreg.arguments.arrays import brief, floats
-from probreg.arguments.scalars import shown_value
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.scalars import ArrayLike, shown_value
 from probreg.errors import DataError
-from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kernel
-from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.kernels.base import (
+    Array,
+    CovarianceFunction,
+    RowPairs,
+    kernel_from_spec,
+    read_kernel,
+    read_rows,
+)
 from probreg.linalg import evenly_spaced
 from probreg.linalg.lazy_array import LazyArray
 

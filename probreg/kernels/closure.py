@@ -14,8 +14,7 @@ import numpy as np
 from probreg.arguments.arrays import brief
 from probreg.arguments.scalars import Number, check_fields, shown_value
 from probreg.errors import DataError, Incompatible
-from probreg.kernels.base import KERNELS, CovarianceFunction
-from probreg.kernels.pairs import Array, RowPairs
+from probreg.kernels.base import KERNELS, Array, CovarianceFunction, RowPairs
 
 Parts = tuple[CovarianceFunction, ...]
 Multiple = Annotated[

@@ -15,10 +15,9 @@ import numpy as np
 from scipy.linalg import lapack
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Flag, check_arguments
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.scalars import ArrayLike, Flag, check_arguments
 from probreg.errors import DataError
-from probreg.kernels.pairs import Array, read_rows, refuse_asymmetric, refuse_negative
+from probreg.kernels.base import Array, read_rows, refuse_asymmetric, refuse_negative
 from probreg.special import LOG_2PI
 
 DIGITS = 1e-5  # the least ratio of eigenvalues of Phi'Phi at which these, and Phi times its eigenvectors, have eleven digits

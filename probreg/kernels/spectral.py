@@ -11,12 +11,10 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.arguments.scalars import Fraction, check_arguments
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.scalars import ArrayLike, Fraction, check_arguments
 from probreg.errors import DataError
-from probreg.kernels.base import CovarianceFunction
+from probreg.kernels.base import Array, CovarianceFunction, read_rows
 from probreg.kernels.basis import BASES, Beyond, KernelBasis, resolved_at
-from probreg.kernels.pairs import Array, read_rows
 
 MOST_FUNCTIONS = 10_000
 # logs of the largest over the smallest root of the density; smaller roots add less than 1e-20 of the variance

@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.errors import DataError
+from probreg.kernels.base import Array, RowPairs, pivoted_root
 from probreg.kernels.basis import KernelBasis
-from probreg.kernels.pairs import Array, RowPairs, pivoted_root
 from probreg.linalg import row_slices
 
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included

@@ -21,24 +21,25 @@ from probreg.likelihoods.base import (
     UnivariateLikelihood as UnivariateLikelihood,
     ValueGradHessian as ValueGradHessian,
 )
-from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.beta import Beta as Beta
-from probreg.likelihoods.beta_binomial import BetaBinomial as BetaBinomial
-from probreg.likelihoods.binomial import Binomial as Binomial
-from probreg.likelihoods.categorical import Categorical as Categorical
+from probreg.likelihoods.binomial import (
+    Bernoulli as Bernoulli,
+    BetaBinomial as BetaBinomial,
+    Binomial as Binomial,
+)
 from probreg.likelihoods.censored import Censored as Censored
-from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
-from probreg.likelihoods.gamma import Gamma as Gamma
+from probreg.likelihoods.counts import (
+    CountLikelihood as CountLikelihood,
+    NegativeBinomial as NegativeBinomial,
+    Poisson as Poisson,
+)
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
 from probreg.likelihoods.huber import Huber as Huber
-from probreg.likelihoods.inverse_gaussian import InverseGaussian as InverseGaussian
 from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood as LocationScaleLikelihood,
     LogLocationScaleLikelihood as LogLocationScaleLikelihood,
 )
 from probreg.likelihoods.log_normal import LogNormal as LogNormal
-from probreg.likelihoods.multinomial import Multinomial as Multinomial
-from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
 from probreg.likelihoods.ordinal import Ordinal as Ordinal
 from probreg.likelihoods.piecewise_linear import (
     AbsoluteLoss as AbsoluteLoss,
@@ -46,9 +47,16 @@ from probreg.likelihoods.piecewise_linear import (
     PiecewiseLinearLikelihood as PiecewiseLinearLikelihood,
     Quantile as Quantile,
 )
-from probreg.likelihoods.poisson import Poisson as Poisson
+from probreg.likelihoods.positive import (
+    Gamma as Gamma,
+    InverseGaussian as InverseGaussian,
+)
 from probreg.likelihoods.power import PowerNoise as PowerNoise
-from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
+from probreg.likelihoods.softmax import (
+    Categorical as Categorical,
+    Multinomial as Multinomial,
+    SoftmaxLikelihood as SoftmaxLikelihood,
+)
 from probreg.likelihoods.student import StudentT as StudentT
 from probreg.likelihoods.survival import (
     Exponential as Exponential,

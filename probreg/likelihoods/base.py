@@ -22,10 +22,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 
-from probreg.arguments.keywords import with_article
-from probreg.arguments.scalars import NamedSettings, RegistryName
-from probreg.compiled.custom_density import CustomDensity
-from probreg.compiled.density import CompiledDensity, forget_inherited
+from probreg.arguments.scalars import NamedSettings, RegistryName, with_article
+from probreg.compiled.density import CompiledDensity, CustomDensity, forget_inherited
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods.link_densities import density_by_link
 from probreg.likelihoods.links import LINKS, LOG, Link

@@ -5,7 +5,7 @@ from functools import cache
 from math import inf
 from typing import Any
 
-from probreg.arguments.keywords import with_article
+from probreg.arguments.scalars import with_article
 from probreg.compiled.density import CompiledDensity, Row, with_functions
 from probreg.errors import Incompatible
 from probreg.likelihoods.base import (

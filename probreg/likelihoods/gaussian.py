@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.random import Generator
 
-from probreg.compiled.standard_densities import StandardNormal
+from probreg.compiled.density import StandardNormal
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,

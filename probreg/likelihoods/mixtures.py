@@ -12,7 +12,7 @@ def of_normals(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan if the search does not converge."""
-    from probreg.compiled.mixtures import normal_mixture_quantiles
+    from probreg.compiled.quantiles import normal_mixture_quantiles
 
     # the upper tail of y is the lower one of -y
     if prob <= 0.5:
@@ -34,7 +34,7 @@ def of_poissons(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan for a mean above 300, which needs many terms."""
-    from probreg.compiled.mixtures import MOST, poisson_mixture_quantiles
+    from probreg.compiled.quantiles import MOST, poisson_mixture_quantiles
 
     almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     eta = eta[..., 0].T

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels, brief, floats, missing_objects
-from probreg.arguments.keywords import with_article
+from probreg.arguments.scalars import with_article
 from probreg.errors import (
     DataError,
     require_rows,

@@ -1,29 +1,41 @@
-"""The base class of responses in K unordered classes: the softmax, its contrasts, its compiled functions."""
+"""Responses in K unordered classes, one class or counts by class per row: softmax regression."""
 
 from dataclasses import dataclass, replace
 from math import log
 from typing import Annotated, Any, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Flag, LevelSequence
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
+    LIKELIHOODS,
     Array,
     Level,
     Levels,
+    Likelihood,
     LineAndSlopes,
     MayDiverge,
     OfClasses,
+    OfTrials,
+    OneOfClasses,
+    PymcVariable,
     Recession,
     SmoothLikelihood,
     ValueGradHessian,
 )
 from probreg.likelihoods.links import LOGIT
-from probreg.likelihoods.response import one_of
+from probreg.likelihoods.response import (
+    one_of,
+    refuse_fractions,
+    response_levels,
+    whole_counts,
+)
 from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
-from probreg.special import log_softmax, logsumexp, softmax
+from probreg.special import gammaln, log_softmax, logsumexp, softmax
 
 # numbers from which compiled code, which takes a third of the time, is worth its import
 _COMPILED_FROM = 2**15
@@ -280,3 +292,199 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         return tuple(self.contrast.ravel())
+
+
+def _multinomial_tile(
+    y: Array, eta: Array, t: Array, log_p: Array, slope: Array
+) -> None:
+    """log p = sum_k y_k f_k - n log sum exp f with f = C eta, its slope over eta C' (y - n p)."""
+    tile_of_counts(y.T, _trials(y), eta, t, log_p, slope)
+
+
+def _trials(y: Array) -> Array:
+    n = np.zeros(y.shape[0])
+    for k in range(y.shape[1]):
+        for i in range(n.size):
+            n[i] += y[i, k]
+    return n
+
+
+def _multinomial_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    curve_of(eta, t, _trials(y), curve)
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Multinomial(SoftmaxLikelihood, OfTrials):
+    """Counts y_1, ..., y_K of K classes in n trials: log p = log (n! / (y_1! ... y_K!)) + sum_k y_k log p_k.
+
+    n = sum y; a row is one observation, and p are the probabilities of a softmax (see `Softmax` for C, `reference` and
+    `symmetric`). Its mean is p, per trial; Categorical is the case n = 1.
+
+    Parameters
+    ----------
+    levels : tuple
+        The classes, in the order of the columns of counts; without them the names of the columns.
+    reference : level, optional
+        The base class of the log odds; without it the first.
+    symmetric : bool
+        Whether every class has its own coefficients, none being the base.
+
+    Examples
+    --------
+    >>> three = Multinomial(levels=("a", "b", "c"))
+    >>> float(np.exp(three.log_prob(np.array([1.0, 0.0, 1.0]), np.array([0.0, 0.0]))).round(6))
+    0.222222
+    """
+
+    name, single = "multinomial", "categorical"
+    support = np.arange(500.0)
+    compiled_density = CompiledDensity(
+        tile=_multinomial_tile, hessian=_multinomial_hessian
+    )
+
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
+        y = _counts(values)
+        if y.shape[1] < 2:
+            raise DataError(
+                "a Multinomial response counts two or more classes; this one has a single column"
+            )
+        stated = self.stated_levels()
+        if stated and levels and stated != tuple(levels):
+            raise DataError(
+                f"levels={stated!r} of Multinomial are not the columns of counts, {', '.join(map(str, levels))}, in their order"
+            )
+        names = stated or levels or tuple(range(y.shape[1]))
+        if len(set(names)) != y.shape[1]:
+            raise DataError(
+                f"a Multinomial response of {y.shape[1]} columns has as many classes with different names; got {', '.join(map(str, names))}"
+            )
+        return self._of_levels(names, chosen)
+
+    def encode(self, values: Array) -> Array:
+        y = _counts(values)
+        if y.shape[1] != len(self.levels):
+            raise DataError(
+                f"expected counts of {len(self.levels)} classes ({', '.join(map(str, self.levels))}), got {y.shape[1]}"
+            )
+        return y
+
+    def of_counts(self) -> "Multinomial":
+        return self
+
+    def given(self, y: Array) -> dict[str, Array]:
+        return {"trials": np.asarray(y).sum(-1)}
+
+    def single_trials(self) -> Array:
+        return np.eye(len(self.levels))
+
+    def tally(self, y: Array) -> Array:
+        return np.asarray(y)
+
+    def response(self, y: Array) -> Array:
+        with np.errstate(invalid="ignore"):  # no share of no trials
+            return np.asarray(y) / np.asarray(y).sum(-1, keepdims=True)
+
+    def mean_name(self, response: str) -> str:
+        return f"P(class), {response}"
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return super().log_prob(y, eta) + self.base_measure(y)
+
+    def base_measure(self, y: Array) -> Array:
+        """log (n! / (y_1! ... y_K!))."""
+        y = np.asarray(y)
+        return gammaln(y.sum(-1) + 1.0) - gammaln(y + 1.0).sum(-1)
+
+    def sample(self, rng: Generator, eta: Array, **known: Any) -> Array:
+        n = np.broadcast_to(self.size(**known), eta.shape[:-1])
+        return rng.multinomial(n.astype(np.int64), self.mean(eta)).astype(float)
+
+    def pymc(self, eta: Any, **known: Any) -> PymcVariable:
+        import pymc as pm
+
+        p = pm.math.softmax(eta @ self.contrast.T, axis=-1)
+        return pm.Multinomial, {"n": self.size(**known).astype(int), "p": p}
+
+
+def _counts(values: Array) -> Array:
+    y = whole_counts(values, "Multinomial")
+    if y.ndim != 2:
+        raise DataError(
+            f"a Multinomial response is a table of counts, a row each and a column for each class; got an array of shape {y.shape}. "
+            "For one class per row use Categorical"
+        )
+    return y
+
+
+def _categorical_tile(
+    y: Array, eta: Array, t: Array, log_p: Array, slope: Array
+) -> None:
+    """f = C eta with C (K, m) in t, row by row; log p = f_y - log sum exp f, its slope over eta C' (e_y - p)."""
+    b = y.shape[0]
+    counts = np.zeros((t.size // eta.shape[0], b))
+    for k in range(counts.shape[0]):
+        for i in range(b):
+            counts[k, i] = 1.0 if y[i] == k else 0.0
+    tile_of_counts(counts, np.ones(b), eta, t, log_p, slope)
+
+
+def _categorical_hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    curve_of(eta, t, np.ones(y.shape[0]), curve)
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Categorical(OneOfClasses, SoftmaxLikelihood):
+    """One of K classes, with the probabilities of a softmax: log p = log p_y, p = softmax(C eta).
+
+    See `Softmax` for C, `reference` and `symmetric`.
+
+    Parameters
+    ----------
+    levels : tuple
+        The classes, in order; classes that no row has are left out. Without them the declared or sorted levels of the response.
+    reference : level, optional
+        The base class of the log odds; without it the first.
+    symmetric : bool
+        Whether every class has its own coefficients, none being the base.
+
+    Examples
+    --------
+    >>> three = Categorical(levels=("a", "b", "c"))
+    >>> three.mean(np.array([[0.0, np.log(2.0)]])).tolist()
+    [[0.25, 0.25, 0.5]]
+    >>> three.outcomes
+    ('b', 'c')
+    """
+
+    name = "categorical"
+    compiled_density = CompiledDensity(
+        tile=_categorical_tile, hessian=_categorical_hessian
+    )
+
+    def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
+        refuse_fractions(
+            values,
+            "a categorical response holds class labels; ",
+            "For real numbers use Gaussian.",
+        )
+        present = response_levels(values, self.stated_levels() or levels, chosen)
+        if len(present) < 2:
+            raise DataError(
+                f"a categorical response has two or more classes; this one is constant ({present[0]!r}), and its other classes are not "
+                "known: declare the levels of a categorical column"
+            )
+        if len(present) > 20 and len(present) > len(values) / 2:
+            raise DataError(
+                f"a categorical response with {len(present)} classes in {len(values)} rows: are these identifiers or numbers?"
+            )
+        return self._of_levels(present, chosen)
+
+    def of_counts(self) -> Likelihood:
+        return Multinomial(reference=self.reference, symmetric=self.symmetric)
+
+    def pymc(self, eta: Any, **aux: Any) -> PymcVariable:
+        import pymc as pm
+
+        return pm.Categorical, {"logit_p": eta @ self.contrast.T}

@@ -8,8 +8,7 @@ import numpy as np
 from numpy import log, log1p  # of numbers and arrays
 
 from probreg.arguments.scalars import Positive
-from probreg.compiled.density import CompiledDensity
-from probreg.compiled.standard_densities import StandardStudent
+from probreg.compiled.density import CompiledDensity, StandardStudent
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,

@@ -29,9 +29,8 @@ from probreg.likelihoods.composite import (
     slopes_of_ends,
     symbolic_interval,
 )
-from probreg.likelihoods.counts import RARE, counts_above, summed_counts
+from probreg.likelihoods.counts import RARE, Poisson, counts_above, summed_counts
 from probreg.likelihoods.location_scale import StandardDensity, settings_of_scale
-from probreg.likelihoods.poisson import Poisson
 
 # replaced by the row of the base
 row: Any = None

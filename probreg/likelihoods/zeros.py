@@ -31,9 +31,8 @@ from probreg.likelihoods.base import (
     line_and_slopes,
 )
 from probreg.likelihoods.composite import OfBase
-from probreg.likelihoods.counts import CountLikelihood
+from probreg.likelihoods.counts import CountLikelihood, Poisson
 from probreg.likelihoods.links import LOG
-from probreg.likelihoods.poisson import Poisson
 from probreg.likelihoods.truncated import Truncated, condition_on_complement
 from probreg.special import expit
 

@@ -2,7 +2,7 @@
 
 The upper triangular factor F of rows A = [X y], F'F = A' diag(w) A, is computed without A'A if A is ill-conditioned.
 Rows are processed in blocks that fit in cache and are shared by the cores. `factors` imports from `blocks`, and
-`tall`, `doubled`, `roots` and `arrow` import from these two.
+`doubled` and `arrow` import from these two.
 """
 
 from probreg.linalg.arrow import (
@@ -29,23 +29,19 @@ from probreg.linalg.doubled import (
 from probreg.linalg.factors import (
     EXTENDED as EXTENDED,
     ColumnRank as ColumnRank,
+    Reduction as Reduction,
     condition_of as condition_of,
     downdate as downdate,
     factor_of as factor_of,
     inverse_upper as inverse_upper,
     merge as merge,
     rank_of as rank_of,
-    solve_upper as solve_upper,
-    triangular_log_det as triangular_log_det,
-    unit_diagonal as unit_diagonal,
-)
-from probreg.linalg.roots import (
+    reduce_rows as reduce_rows,
     root_of_curvature as root_of_curvature,
     root_of_pseudo_inverse as root_of_pseudo_inverse,
     root_of_square as root_of_square,
-)
-from probreg.linalg.tall import (
-    Reduction as Reduction,
-    reduce_rows as reduce_rows,
+    solve_upper as solve_upper,
     triangular as triangular,
+    triangular_log_det as triangular_log_det,
+    unit_diagonal as unit_diagonal,
 )

@@ -14,8 +14,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from probreg.arguments.arrays import same_rows
-from probreg.arguments.keywords import only_known
-from probreg.arguments.types import ArrayLike, TableLike
+from probreg.arguments.scalars import ArrayLike, TableLike, only_known
 from probreg.data import (
     INTERCEPT,
     AnyMoments,
@@ -410,7 +409,7 @@ class FromData(ABC):
         Model: the mean of y, with Gaussian noise of standard deviation sigma
           rows 4 of blocks, columns Intercept, dose; prior flat; sigma ~ reference
         """
-        from probreg.data.blocks.arrays import array_blocks
+        from probreg.data.blocks.batches import array_blocks
         from probreg.model.from_parts import from_array_blocks
 
         if likelihood is None:
@@ -552,7 +551,7 @@ class FromData(ABC):
         >>> pr.fit(pr.Model.from_moments(north.moments, south.moments)).coef.round(3).values.tolist()
         [0.635, 2.257]
         """
-        from probreg.data.arrow_moments import load_moments
+        from probreg.data.grouped_moments import load_moments
 
         if not moments:
             raise DataError(

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block, Design, Moments
+from probreg.data.checked_arrays import times_weights
 from probreg.data.design import moments_of
-from probreg.data.formula.variables import columns_by_term
-from probreg.data.rows import times_weights
+from probreg.data.formula.functions import columns_by_term
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData

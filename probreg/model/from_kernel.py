@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import same_rows
-from probreg.arguments.types import ArrayLike
+from probreg.arguments.scalars import ArrayLike
 from probreg.data import INTERCEPT, as_response, own_name
 from probreg.data.array_columns import design_of_kernel
 from probreg.data.weights import RowWeights, WeightsLike

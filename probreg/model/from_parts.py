@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.data import INTERCEPT, Block, ColumnRecipe, Design
-from probreg.data.arrow_moments import AnyMoments
-from probreg.data.blocks.arrays import ArrayBlocks
 from probreg.data.blocks.batches import (
+    ArrayBlocks,
     FormulaBlocks,
     KeptBlocks,
     encode_values,
@@ -26,6 +25,7 @@ from probreg.data.blocks.learning import learn_recipe, plan
 from probreg.data.blocks.parts import LocalPart, Parts, RowsInParts, pass_over
 from probreg.data.blocks.survey import Orders, Survey, declared_order, survey_of
 from probreg.data.design import arrow_moments_of_rows, moments_of
+from probreg.data.grouped_moments import AnyMoments
 from probreg.data.implicit_columns import dense_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, row_error

@@ -16,8 +16,8 @@ import numpy as np
 
 from probreg.compiled import CompiledDensity, loops_of
 from probreg.data import AnyMoments, Block, Frame, Moments
+from probreg.data.checked_arrays import plus_offset, times_weights
 from probreg.data.implicit_columns import PredictorColumns
-from probreg.data.rows import plus_offset, times_weights
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.linalg import weighted_gram
 from probreg.special import differentiate

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probreg.arguments.arrays import as_array, same_rows
-from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import (
+    ArrayLike,
     Flag,
     Natural,
     Positive,
     Probability,
+    RowsLike,
     Seed,
     Several,
     check_arguments,
     check_fields,
+    only_known,
     shown_value,
 )
-from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     AnyMoments,
     Design,
@@ -37,9 +38,9 @@ from probreg.data import (
     weights_without_empty_trials,
 )
 from probreg.data.censoring import CensoredResponse
-from probreg.data.formula.variables import read_at
-from probreg.data.moments_origin import Origin
-from probreg.data.rows import own_labels
+from probreg.data.checked_arrays import own_labels
+from probreg.data.formula.functions import read_at
+from probreg.data.moments import Origin
 from probreg.data.weights import WeightsLike
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import (

@@ -16,22 +16,22 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import full_weights
+from probreg.data.checked_arrays import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.errors import Incompatible
 from probreg.kernels import KernelBasis
 from probreg.kernels.spectral import SineBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
-from probreg.model.drawn_process import DrawnProcess
+from probreg.model.draws import DrawnProcess
 from probreg.model.group_effects import (
     GroupEffects,
     LinearSums,
     inputs_of,
     weights_of,
 )
-from probreg.model.hyperparameters import hyper_names, unit_prior
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names, unit_prior
 from probreg.priors import Flat, HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects

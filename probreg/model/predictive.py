@@ -1,4 +1,4 @@
-"""The predictive distribution of new observations: a finite mixture of the likelihood.
+"""The predictive distribution of new observations, a finite mixture of the likelihood, and quantities of a row by name.
 
 One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where
 the linear predictor of a single atom is normal itself. Mean, quantiles, log density and
@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import check_prob
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Likelihood
-from probreg.likelihoods.links import LOG
+from probreg.likelihoods.base import flatten_rows
+from probreg.likelihoods.links import IDENTITY, LINKS, LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
-from probreg.likelihoods.quantities import Quantity
+from probreg.likelihoods.quantities import Parameter, Quantity, RowQuantity
 from probreg.special import logsumexp
 from probreg.tables import PrintsTable, Table
 
@@ -347,3 +348,64 @@ class Predictive(PrintsTable):
                 f"{self.likelihood.named} response has no order, so it has no quantiles; ask for class probabilities"
             )
         return self.likelihood
+
+
+@dataclass(frozen=True)
+class Median(RowQuantity):
+    """The value y with P(Y <= y) = 1/2 of a continuous response."""
+
+    def line(self, eta: Array, **aux: Any) -> Array:
+        # each pair of an atom and a row is a row of one atom
+        shape, rows, aux = flatten_rows(eta, aux)
+        values = {a: v[None] for a, v in aux.items()}
+        alone = Predictive(self.likelihood, rows[None], values)
+        return self.link.forward(alone.quantile(0.5)).reshape(shape)
+
+
+def quantity_called(likelihood: Likelihood, what: str) -> Quantity:
+    """Return the quantity of this name.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood of a model.
+    what : str
+        "mean"; "link", the linear predictor of the mean; the name of another linear predictor, such as "log sigma"; the name of
+        the parameter itself, such as "sigma"; or "median".
+
+    Returns
+    -------
+    Likelihood or RowQuantity
+        The likelihood for its mean.
+
+    Raises
+    ------
+    DataError
+        For a name that the likelihood does not have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from probreg.likelihoods import Gaussian
+    >>> quantity_called(Gaussian(), "sigma").mean(np.zeros((2, 1)), sigma=3.0).round(6).tolist()
+    [3.0, 3.0]
+    """
+    if what == "mean" or (what == "link" and likelihood.least_squares):
+        return likelihood
+    quantities: dict[str, RowQuantity] = {}
+    parameters = likelihood.parameters
+    if likelihood.width + len(likelihood.nuisance) == len(parameters):
+        quantities["link"] = Parameter(likelihood, "the linear predictor", IDENTITY, 0)
+        for i, name in enumerate(parameters[1:], 1):
+            link, parameter = name.split(" ", 1)
+            quantities[name] = Parameter(likelihood, name, IDENTITY, i)
+            quantities[parameter] = Parameter(likelihood, parameter, LINKS[link], i)
+    if likelihood.has_cdf and not likelihood.is_discrete:
+        positive = likelihood.support == "positive"
+        quantities["median"] = Median(
+            likelihood, "the median", LOG if positive else IDENTITY
+        )
+    if what not in quantities:
+        available = ", ".join(map(repr, ("mean", *quantities)))
+        raise DataError(f"what={what!r}: {likelihood.named} likelihood has {available}")
+    return quantities[what]

@@ -19,7 +19,7 @@ from probreg.likelihoods import (
 )
 from probreg.likelihoods.binary import BinaryLikelihood
 from probreg.likelihoods.links import IDENTITY, LOG
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.term_priors import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import size_quantiles
 from probreg.system.terminal import clean_lines, few_names, truncate_lines

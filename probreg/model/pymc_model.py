@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import plus_offset
+from probreg.data.checked_arrays import plus_offset
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.model.data_dependent_priors import terms_of_columns
-from probreg.model.hyperparameters import hyper_names, plain_name, unit_prior
+from probreg.model.term_priors import hyper_names, plain_name, unit_prior
 from probreg.priors import (
     AuxPrior,
     BlockPrior,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.rows import some_rows
+from probreg.data.checked_arrays import some_rows
 from probreg.errors import DataError, Incompatible
 from probreg.model.constructors import design_of_moments
 from probreg.model.model import Model

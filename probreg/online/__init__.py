@@ -7,22 +7,11 @@ from probreg.online.guarantee import (
     multiplicative_step as multiplicative_step,
 )
 from probreg.online.learner import (
+    RLS as RLS,
     Diverged as Diverged,
     Gradient as Gradient,
     Learner as Learner,
     StreamError as StreamError,
-)
-from probreg.online.losses import (
-    ABSOLUTE as ABSOLUTE,
-    HINGE as HINGE,
-    INSENSITIVE as INSENSITIVE,
-    LOGISTIC as LOGISTIC,
-    LOSSES as LOSSES,
-    PERCEPTRON as PERCEPTRON,
-    SQUARED as SQUARED,
-    Loss as Loss,
-    hinge as hinge,
-    insensitive as insensitive,
 )
 from probreg.online.recipes import (
     LEARNERS as LEARNERS,
@@ -39,7 +28,6 @@ from probreg.online.recipes import (
 )
 from probreg.online.result import Regret as Regret, Run as Run
 from probreg.online.rounds import RunStatus as RunStatus, Totals as Totals
-from probreg.online.second_order import RLS as RLS
 from probreg.online.signals import (
     Lagged as Lagged,
     echo_return_loss as echo_return_loss,
@@ -48,14 +36,24 @@ from probreg.online.signals import (
 from probreg.online.stream import Record as Record, run as run
 from probreg.online.theorems import widrow_hoff_pass as widrow_hoff_pass
 from probreg.online.updates import (
+    ABSOLUTE as ABSOLUTE,
+    HINGE as HINGE,
+    INSENSITIVE as INSENSITIVE,
+    LOGISTIC as LOGISTIC,
+    LOSSES as LOSSES,
+    PERCEPTRON as PERCEPTRON,
+    SQUARED as SQUARED,
     Euclid as Euclid,
     Geometry as Geometry,
     Info as Info,
+    Loss as Loss,
     Rate as Rate,
     Signed as Signed,
     Simplex as Simplex,
     State as State,
     constant as constant,
+    hinge as hinge,
+    insensitive as insensitive,
     inverse_sqrt as inverse_sqrt,
 )
 from probreg.registry import public_names as _public_names

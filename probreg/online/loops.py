@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-import probreg.online.losses as losses
+import probreg.online.updates as losses
 from probreg.compiled.cache import cached_njit
 from probreg.online.updates import IMPLICIT, NORMALISED, Setup
 

@@ -10,9 +10,9 @@ from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Number, Seed, check_arguments
 from probreg.errors import DataError, Incompatible
 from probreg.online.guarantee import Guarantee
-from probreg.online.kernel_theorems import guarantee_of
 from probreg.online.learner import largest_entry
 from probreg.online.rounds import Rounds
+from probreg.online.theorems import guarantee_of
 from probreg.online.updates import Array
 from probreg.system.terminal import clean_lines, shorten_names
 from probreg.tables.render import notebook_html

@@ -7,13 +7,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-import probreg.online.comparator as hindsight
+import probreg.online.guarantee as hindsight
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
 from probreg.linalg import triangular
 from probreg.online.learner import Learner
-from probreg.online.losses import LOGISTIC, SQUARED
-from probreg.online.updates import Array, Euclid, State
+from probreg.online.updates import LOGISTIC, SQUARED, Array, Euclid, State
 
 
 class RunStatus(Enum):

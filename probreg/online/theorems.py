@@ -3,6 +3,11 @@
 Each bound holds for every comparator u; the default u has the smallest bound, if that is a small programme. The proofs are
 one line each: in every round the potential d(u, w_t) falls by the learner's loss minus the comparator's, and in total it falls
 by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
+
+Guarantees of learners of functions.
+
+A run on rows x with the kernel k is one on columns: with Phi Phi' = K over the rows of the run, u'phi(x) is the f = sum_i b_i k(x_i, .)
+with u = Phi'b and ||f|| = ||u||. So the theorems of Euclidean learners apply to phi(x), with k(x, x) for ||x||^2.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,28 +16,28 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import rel_entr, softmax
 
-import probreg.online.comparator as best
+import probreg.online.guarantee as best
 from probreg.arguments import scalars
 from probreg.errors import Incompatible
+from probreg.kernels.base import RowPairs
 from probreg.linalg import triangular
-from probreg.online.guarantee import (
-    NOT_OF_LOSS,
-    Assumption,
-    Guarantee,
-)
-from probreg.online.learner import Gradient, Learner
-from probreg.online.losses import LOSSES, PERCEPTRON, SQUARED
+from probreg.online.guarantee import NOT_OF_LOSS, Assumption, Guarantee
+from probreg.online.learner import RLS, Gradient, Learner
+from probreg.online.recipes import KernelLearner
 from probreg.online.rounds import Rounds
-from probreg.online.second_order import RLS
 from probreg.online.updates import (
     IMPLICIT,
+    LOSSES,
     NORMALISED,
+    PERCEPTRON,
     PLAIN,
+    SQUARED,
     Array,
     Euclid,
     Geometry,
     Signed,
     Simplex,
+    State,
 )
 
 Theorem = Callable[[Rounds, Array | None], Guarantee]
@@ -450,3 +455,64 @@ def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
         smallest = min(smallest, loss.at(g, b)[0] - tangent)
     tolerance = 1e-9 * (1 + path.totals.worst)
     return [Assumption(statement, smallest, smallest >= -tolerance)]
+
+
+def guarantee_of(path: Rounds, comparator: Array | None) -> Guarantee:
+    """Return the guarantee of any learner.
+
+    For a learner of functions `comparator` holds the b_i of f = sum_i b_i k(x_i, .), x_i its rows; that of a run that
+    continues another is None, because its f may need other rows.
+    """
+    if not isinstance(path.learner, KernelLearner):
+        return theorem_guarantee(path, comparator)
+    flat, Phi = on_columns(path)
+    u = None
+    if comparator is not None:
+        u = Phi.T @ comparator
+    elif theorem_of(flat.learner) is descent_theorem:
+        raise Incompatible(
+            f"no best function for the {flat.learner.loss.name} loss: without a bound on its norm, a function fits every row; pass a comparator"
+        )
+    guarantee = theorem_guarantee(flat, u)
+    assumptions = tuple(
+        replace(a, statement=a.statement.replace("||x||^2", "k(x, x)"))
+        for a in guarantee.assumptions
+    )
+    u = guarantee.comparator
+    b = None
+    if u is not None and not len(path.start.w):
+        # u = Phi'b has the b = Phi (Phi'Phi)^-1 u of least norm, and the columns of Phi are orthogonal
+        squares = np.square(Phi).sum(axis=0)
+        b = Phi @ np.divide(u, squares, out=np.zeros_like(u), where=squares > 0)
+    quantity = guarantee.quantity.replace("||x||^2", "k(x, x)")
+    return replace(guarantee, assumptions=assumptions, comparator=b, quantity=quantity)
+
+
+def on_columns(path: Rounds) -> tuple[Rounds, Array]:
+    """Return the rounds of a learner of functions as those of a learner of columns, and its columns Phi (n, q).
+
+    K = Phi Phi' comes from an eigendecomposition, whose time grows with the cube of the number of rows.
+    """
+    learner = path.learner
+    assert isinstance(learner, KernelLearner)
+    X, y = path.rows()
+    anchors = path.start.memory["anchors"]
+    n = len(y)
+    rows = np.vstack([X, anchors])
+    w, U = np.linalg.eigh(learner.kernel.finite(RowPairs(rows, rows)))
+    positive = w > len(rows) * np.finfo(float).eps * w[-1]
+    Phi = np.zeros((len(rows), 1))
+    if positive.any():
+        Phi = U[:, positive] * np.sqrt(w[positive])
+    at_anchors = Phi[n:]
+    Phi = np.ascontiguousarray(Phi[:n])
+    first = learner.flat.init(Phi.shape[1])
+    start = State(at_anchors.T @ path.start.w, path.start.t, first.memory)
+    flat = replace(
+        path,
+        learner=learner.flat,
+        start=start,
+        weights=np.zeros((1, Phi.shape[1])),
+        data=(Phi, y),
+    )
+    return flat, Phi

@@ -4,7 +4,11 @@ from probreg.peers import answer_names as _answer_names
 from probreg.priors.base import (
     PRIORS as PRIORS,
     DataDependentPrior as DataDependentPrior,
+    Flat as Flat,
     GaussianPrior as GaussianPrior,
+    HierarchicalPrior as HierarchicalPrior,
+    Hyper as Hyper,
+    LatentPrior as LatentPrior,
     Prior as Prior,
     PriorData as PriorData,
     ProximalPrior as ProximalPrior,
@@ -17,26 +21,20 @@ from probreg.priors.correlations import (
 )
 from probreg.priors.covariance import (
     Covariance as Covariance,
+    GroupNormal as GroupNormal,
     VaryingEffects as VaryingEffects,
 )
 from probreg.priors.elastic_net import ElasticNet as ElasticNet, Laplace as Laplace
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
-from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
 from probreg.priors.gaussian_process import GaussianProcess as GaussianProcess
 from probreg.priors.group_laplace import GroupLaplace as GroupLaplace
-from probreg.priors.group_normal import GroupNormal as GroupNormal
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import (
     BlockPrior as BlockPrior,
     JointPrior as JointPrior,
     joint as joint,
-)
-from probreg.priors.latent import (
-    HierarchicalPrior as HierarchicalPrior,
-    Hyper as Hyper,
-    LatentPrior as LatentPrior,
 )
 from probreg.priors.location_scale import (
     AffinePrior as AffinePrior,

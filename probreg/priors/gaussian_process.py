@@ -11,19 +11,19 @@ import numpy as np
 from probreg.arguments.scalars import Positive, read_argument, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
-from probreg.kernels.anchored import AnchoredBasis
-from probreg.kernels.row_values import RowValues, root_at_rows
+from probreg.kernels.anchored import AnchoredBasis, RowValues, root_at_rows
 from probreg.kernels.spectral import LOG_RANGE, SineBasis
 from probreg.priors.base import (
     PRIORS,
     Array,
+    ConditionalPrior,
     DataDependentPrior,
     Generator,
+    Hyper,
     Prior,
     PriorData,
     Shape,
 )
-from probreg.priors.latent import ConditionalPrior, Hyper
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, shown_value
-from probreg.compiled.custom_density import CustomDensity
+from probreg.compiled.density import CustomDensity
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,

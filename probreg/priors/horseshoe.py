@@ -11,11 +11,12 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     Generator,
+    HierarchicalPrior,
+    Hyper,
     PositivePerColumn,
     Prior,
     Shape,
 )
-from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.location_scale import AffinePrior
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy

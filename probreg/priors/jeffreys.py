@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from probreg.compiled.custom_density import opaque_function
+from probreg.compiled.density import opaque_function
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,
     Array,
     DataDependentPrior,
+    Flat,
     Generator,
     Prior,
     PriorData,
     Shape,
     WholePrior,
 )
-from probreg.priors.flat import Flat
 
 
 @PRIORS.register

@@ -14,15 +14,15 @@ from probreg.linalg.vec import map_of_columns, vec_entries
 from probreg.priors.base import (
     Array,
     DataDependentPrior,
+    Flat,
     GaussianPrior,
     Generator,
+    HierarchicalPrior,
     Prior,
     PriorData,
     ProximalPrior,
     SmoothPrior,
 )
-from probreg.priors.flat import Flat
-from probreg.priors.latent import HierarchicalPrior
 from probreg.priors.positive import AuxPrior
 
 PENALTY_OF_CLASSES = (

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.arguments.scalars import declared_fields, read_argument
-from probreg.compiled.custom_density import CustomDensity
-from probreg.compiled.density import CompiledDensity, forget_inherited
+from probreg.compiled.density import CompiledDensity, CustomDensity, forget_inherited
 from probreg.errors import DataError
 from probreg.priors.base import (
     Array,

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag
-from probreg.priors.base import Array, Generator, Prior, Shape
-from probreg.priors.latent import Hyper, LatentPrior
+from probreg.priors.base import Array, Generator, Hyper, LatentPrior, Prior, Shape
 from probreg.priors.positive import AuxPrior
 from probreg.special import logsumexp
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Matrix
-from probreg.compiled.density import CompiledDensity, Row
-from probreg.compiled.standard_densities import StandardNormal
+from probreg.compiled.density import CompiledDensity, Row, StandardNormal
 from probreg.errors import DataError
 from probreg.priors.base import (
     PRIORS,

@@ -20,7 +20,7 @@ from probreg.arguments.scalars import (
     Positive,
     Real,
 )
-from probreg.compiled.standard_densities import StandardNormal, StandardStudent
+from probreg.compiled.density import StandardNormal, StandardStudent
 from probreg.errors import DataError
 from probreg.registry import Registry
 from probreg.special import LOG_2PI, betaln, expit, gammaln

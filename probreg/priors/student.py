@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
-from probreg.compiled.density import CompiledDensity, Row
-from probreg.compiled.standard_densities import StandardStudent
+from probreg.compiled.density import CompiledDensity, Row, StandardStudent
 from probreg.priors.base import (
     PRIORS,
     Array,

@@ -8,8 +8,12 @@ import numpy as np
 from scipy.special import stdtrit
 
 from probreg.arguments.arrays import as_array, floats
-from probreg.arguments.scalars import Probability, check_arguments, shown_value
-from probreg.arguments.types import TableLike
+from probreg.arguments.scalars import (
+    Probability,
+    TableLike,
+    check_arguments,
+    shown_value,
+)
 from probreg.errors import DataError
 from probreg.scores.reading import (
     alike,

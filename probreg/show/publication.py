@@ -5,16 +5,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import (
     Count,
+    CovarianceLike,
     Flag,
     Names,
     Probability,
     Word,
     check_arguments,
+    list_names,
 )
-from probreg.arguments.types import CovarianceLike
 from probreg.comparison.same_question import fits_by_name
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit

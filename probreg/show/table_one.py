@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.keywords import list_names
-from probreg.arguments.scalars import Names, Word, check_arguments
-from probreg.arguments.types import TableLike
+from probreg.arguments.scalars import (
+    Names,
+    TableLike,
+    Word,
+    check_arguments,
+    list_names,
+)
+from probreg.data.checked_arrays import require
 from probreg.data.formula.columns import read_table
-from probreg.data.rows import require
 from probreg.errors import DataError
 from probreg.tables import Column, Table
 from probreg.tables.render import decimals, format_rounded

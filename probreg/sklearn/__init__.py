@@ -11,7 +11,6 @@ except ImportError as error:
         "probreg.sklearn needs scikit-learn: pip install scikit-learn"
     ) from error
 
-from probreg.sklearn.classifier import Classifier
-from probreg.sklearn.regressor import Regressor
+from probreg.sklearn.estimator import Classifier, Regressor
 
 __all__ = ["Classifier", "Regressor"]

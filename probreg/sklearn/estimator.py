@@ -1,32 +1,46 @@
-"""What the estimators share: how their parameters are read, the model of some rows, and what it says of others."""
+"""Regressions of numbers, and logistic and softmax regression, as scikit-learn estimators."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, Self, get_type_hints
+from typing import Any, Literal, Self, get_type_hints
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.keywords import refuse_unknown
-from probreg.arguments.scalars import read_argument
+from probreg.arguments.scalars import ArrayLike, read_argument, refuse_unknown
 from probreg.data import Design
+from probreg.data.checked_arrays import own_name
 from probreg.data.weights import RowWeights, WeightKind
-from probreg.errors import DataError, warn_caller
+from probreg.errors import DataError, Incompatible, warn_caller
 from probreg.fits.fit import Fit, fit
 from probreg.fits.fitted import require_predictive
 from probreg.fits.prediction import (
     atom_count,
+    closed_error,
     few_rows,
+    noise_of_scale,
+    predict,
     predictive,
+    require_estimable,
     rows_without_estimate,
 )
-from probreg.inference import Status
-from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.inference import Method, MethodName, Status
+from probreg.likelihoods import (
+    LIKELIHOODS,
+    Bernoulli,
+    Categorical,
+    Likelihood,
+    LikelihoodName,
+    OfClasses,
+    OfTrials,
+)
 from probreg.linalg import row_slices
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
+from probreg.priors.text import AuxLike, PriorLike
 
 Array = np.ndarray
 _NUMBERS = 2_000_000  # draws times rows in memory at once
@@ -121,3 +135,443 @@ def read_likelihood(likelihood: Any) -> Likelihood:
         return LIKELIHOODS.parse(likelihood)
     read: Likelihood = read_argument("likelihood", likelihood, str | Likelihood)
     return LIKELIHOODS.resolve(read)
+
+
+class Classifier(ClassifierMixin, ModelEstimator):
+    """A classification by logistic regression or, for more than two classes, by softmax regression.
+
+    By default under the prior "weak", N(0, 2.5/sd(x)) on each coefficient but the intercept, unlike everything else in this
+    package: where the classes can be separated maximum likelihood has no finite estimate, and `prior="flat"` then warns in
+    `fit` and refuses to predict. The default is a mode for any rows with two classes, and depends little on the prior where
+    rows are many.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        "auto": Bernoulli for two classes, for more Categorical(symmetric=True), in which every class has coefficients that
+        sum to zero over the classes (under Laplace and elastic-net priors they have the shift of glmnet). "categorical" has the first class as reference, which priors other than flat, normal, Laplace and elastic net need.
+    prior : str or Prior or mapping
+        "weak", "flat" (maximum likelihood), a prior as text such as "normal(2.5)", an object, or a mapping from the names
+        of features to priors. The intercept is free unless a mapping names it.
+    method : str or Method
+        As in `fit`: "auto" finds the mode, "posterior" or "nuts" the posterior.
+    fit_intercept : bool
+        Whether a column of ones is put in front.
+    weights : {"frequency", "sampling"}
+        What `sample_weight` means: whole numbers of equal rows, or units of a population that a row stands for.
+    seed : int
+        Of everything random, from 0.
+
+    Attributes
+    ----------
+    fit_ : Fit
+        The fit, to summarise, compare and diagnose.
+    classes_ : array (K,)
+        The classes, sorted; those that occur in rows of positive weight.
+    coef_ : array (1, n_features) or (outcomes, n_features)
+        Log odds per unit of a feature: of the event, which is the second class unless the likelihood has other `levels`, or of
+        each class that has coefficients (`fit_.coef`).
+    intercept_ : array (1,) or (outcomes,)
+        The intercepts, zero without one.
+    n_features_in_ : int
+        Features seen in `fit`.
+    feature_names_in_ : array (n_features,)
+        Their names, where X was a table with names.
+
+    Examples
+    --------
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["no", "no", "yes", "yes"]  # separable
+    >>> found = Classifier().fit(X, y)
+    >>> found.predict([[0.5], [2.5]]).tolist(), found.predict_proba([[2.5]]).round(2).tolist()
+    (['no', 'yes'], [[0.14, 0.86]])
+    """
+
+    aux = None
+    classes_: Array
+
+    def __init__(
+        self,
+        likelihood: Likelihood | LikelihoodName | str = "auto",
+        *,
+        prior: PriorLike = "weak",
+        method: Method | MethodName = "auto",
+        fit_intercept: bool = True,
+        weights: Literal["frequency", "sampling"] = "frequency",
+        seed: int = 0,
+    ) -> None:
+        self.likelihood = likelihood
+        self.prior = prior
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.weights = weights
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model to rows.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            Numbers; the names of a table become those of the coefficients.
+        y : array (n,)
+            The classes: numbers or texts.
+        sample_weight : array (n,), optional
+            Whole numbers of equal rows, or what the parameter `weights` says.
+
+        Returns
+        -------
+        Classifier
+            Itself.
+
+        Raises
+        ------
+        DataError
+            For data that cannot be read, naming column and row; for a single class.
+        Incompatible
+            Where the method cannot fit the model, and for a likelihood of numbers.
+        """
+        response = own_name(y)
+        X, y = validate_data(self, X, y, dtype="float64", ensure_min_samples=2)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        weights = self._read_weights(sample_weight, len(X))
+        self.classes_ = np.unique(
+            y if weights is None or not weights.any() else y[weights > 0]
+        )
+        if len(self.classes_) == 1:
+            raise DataError(
+                f"Classifier needs two or more classes; the rows hold 1 class, {self.classes_.tolist()[0]!r}"
+            )
+        self.fit_ = self._fit_rows(X, y, weights, response)
+        coef = self._coefficients_by_outcome()
+        coef = (coef[:, None] if coef.ndim == 1 else coef).T  # (outcomes, coefficients)
+        if self.fit_intercept:
+            self.intercept_ = coef[:, 0]
+        else:
+            self.intercept_ = np.zeros(len(coef))
+        self.coef_ = coef[:, int(self.fit_intercept) :]
+        return self
+
+    def predict(self, X: ArrayLike) -> Array:
+        """The most probable class at new rows.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array (n,)
+            Of `classes_`.
+
+        Raises
+        ------
+        NotConverged
+            Where there is no maximum to predict from, as of separated classes under a flat prior.
+        """
+        codes = self.predict_proba(X).argmax(1)
+        return self.classes_[codes]
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """The probabilities of the classes at new rows, for a posterior their mean over the draws.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array (n, K)
+            In the order of `classes_`; each row sums to one.
+
+        Raises
+        ------
+        NotConverged
+            Where there is no maximum to predict from, as of separated classes under a flat prior.
+        """
+        probabilities = np.concatenate(
+            [p.mean() for p in self._predictives(self._read_new(X))]
+        )
+        if probabilities.ndim == 1:
+            probabilities = np.stack([1.0 - probabilities, probabilities], 1)
+        return probabilities[:, self._class_codes()]
+
+    def predict_log_proba(self, X: ArrayLike) -> Array:
+        """The logarithms of `predict_proba`, computed without rounding small probabilities to zero.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array (n, K)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        NotConverged
+            Where there is no maximum to predict from, as of separated classes under a flat prior.
+        """
+        new = self._read_new(X)
+        codes = self._class_codes().tolist()
+        parts = [
+            np.stack([p.log_prob(np.full(p.eta.shape[1], float(k))) for k in codes], 1)
+            for p in self._predictives(new)
+        ]
+        return np.concatenate(parts)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """The log odds of the second of two classes, or a score for each of several classes.
+
+        The score of a class is log P(class) less its mean over the classes, which is X beta of a symmetric softmax.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+
+        Returns
+        -------
+        array (n,) or (n, K)
+            Of two classes one number per row, else one per class in the order of `classes_`; `predict` returns the class with
+            the largest.
+
+        Raises
+        ------
+        NotConverged
+            Where there is no maximum to predict from, as of separated classes under a flat prior.
+        """
+        log_p = self.predict_log_proba(X)
+        if log_p.shape[1] == 2:
+            return log_p[:, 1] - log_p[:, 0]
+        return log_p - log_p.mean(1, keepdims=True)
+
+    def _class_codes(self) -> Array:
+        """Return the place of each of `classes_` in the levels of the likelihood, whose order may be declared."""
+        levels = list(self.fit_.model.likelihood.levels)
+        return np.array([levels.index(c) for c in self.classes_.tolist()])
+
+    def likelihood_for(self, response: Array) -> Likelihood:
+        if isinstance(self.likelihood, str) and self.likelihood == "auto":
+            if len(self.classes_) == 2:
+                return Bernoulli()
+            return Categorical(symmetric=True)
+        likelihood = read_likelihood(self.likelihood)
+        if not isinstance(likelihood, OfClasses) or isinstance(likelihood, OfTrials):
+            raise Incompatible(
+                f"Classifier takes a likelihood of one class per row, such as bernoulli, got {likelihood.name}"
+            )
+        return likelihood
+
+
+class Regressor(RegressorMixin, ModelEstimator):
+    """A regression of numbers: the mean of y is a function of X beta, the noise is what the likelihood says.
+
+    By default least squares: Gaussian noise and no penalty. The parameters are those of `Model.from_arrays` and `fit`; offsets
+    and trials are not among them. `score` is R^2 for every likelihood, as scikit-learn has it.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        "gaussian", "student", "poisson", "negative_binomial", another name in `LIKELIHOODS` whose response is a number,
+        such a name with its settings, "quantile(0.9)", or an object.
+    prior : str or Prior or mapping
+        "flat" (maximum likelihood), "weak" (N(0, 2.5 sd(y)/sd(x))), a prior as text such as "normal(2.5)", an object, or a
+        mapping from the names of features to priors. The intercept is free unless a mapping names it.
+    method : str or Method
+        As in `fit`: "auto" finds the mode, "posterior" or "nuts" the posterior.
+    aux : mapping, optional
+        From a nuisance parameter to a number (held fixed) or to a prior, such as {"sigma": 1.0}.
+    fit_intercept : bool
+        Whether a column of ones is put in front.
+    weights : {"frequency", "precision", "sampling"}
+        What `sample_weight` means: whole numbers of equal rows; precisions, a noise variance of sigma^2/w; or units of a
+        population that a row stands for.
+    seed : int
+        Of everything random, from 0.
+
+    Attributes
+    ----------
+    fit_ : Fit
+        The fit, to summarise, compare and diagnose.
+    coef_ : array (n_features,)
+        Coefficients on the raw features: the mode, or the mean of the posterior. Of collinear features it is the estimate of
+        least norm, the intercept counted; `fit` warns, and `fit_.coef` has nan there.
+    intercept_ : float
+        The intercept, 0.0 without one.
+    n_features_in_ : int
+        Features seen in `fit`.
+    feature_names_in_ : array (n_features,)
+        Their names, where X was a table with names.
+
+    Examples
+    --------
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 6.0, 7.0]
+    >>> found = Regressor().fit(X, y)
+    >>> found.coef_.round(3).tolist(), found.predict([[4.0]]).round(3).tolist()
+    ([2.1], [9.5])
+    >>> mean, sd = Regressor("poisson", prior="normal(1)").fit(X, y).predict([[4.0]], return_std=True)
+    >>> mean.round(2).tolist(), sd.round(2).tolist()
+    ([12.84], [7.44])
+    """
+
+    def __init__(
+        self,
+        likelihood: Likelihood | LikelihoodName | str = "gaussian",
+        *,
+        prior: PriorLike = "flat",
+        method: Method | MethodName = "auto",
+        aux: AuxLike | None = None,
+        fit_intercept: bool = True,
+        weights: Literal["frequency", "precision", "sampling"] = "frequency",
+        seed: int = 0,
+    ) -> None:
+        self.likelihood = likelihood
+        self.prior = prior
+        self.method = method
+        self.aux = aux
+        self.fit_intercept = fit_intercept
+        self.weights = weights
+        self.seed = seed
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        likelihood = self.likelihood
+        if isinstance(likelihood, str):
+            kind = LIKELIHOODS.get(likelihood.partition("(")[0])
+        else:
+            kind = type(likelihood)
+        tags.target_tags.positive_only = getattr(kind, "is_count", False)
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model to rows.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            Numbers; the names of a table become those of the coefficients.
+        y : array (n,)
+            The response.
+        sample_weight : array (n,), optional
+            Whole numbers of equal rows, or what the parameter `weights` says.
+
+        Returns
+        -------
+        Regressor
+            Itself.
+
+        Raises
+        ------
+        DataError
+            For data that cannot be read, naming column and row.
+        Incompatible
+            Where the method cannot fit the model, and for a likelihood of classes.
+        """
+        response = own_name(y)
+        X, y = validate_data(
+            self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
+        )
+        self.fit_ = self._fit_rows(
+            X, y, self._read_weights(sample_weight, len(X)), response
+        )
+        coef = self._coefficients_by_outcome()
+        if self.fit_intercept:
+            self.intercept_ = float(coef[0])
+        else:
+            self.intercept_ = 0.0
+        self.coef_ = coef[int(self.fit_intercept) :]
+        return self
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """The mean of y at new rows, and if asked the standard deviation of a new observation there.
+
+        Of "quantile" and "absolute" it is the quantile and the median, of "student" the centre.
+
+        The standard deviation is that of y itself, noise included, as of scikit-learn's `BayesianRidge`. For a posterior
+        it is sqrt(E[Var(y | draw)] + Var(E[y | draw])) over the draws. For a point estimate it is sqrt(Var(y | estimate) +
+        g' S g), S being the covariance of the coefficients and g the slope of the mean over them; of least squares that is
+        s sqrt(1 + x'(X'X)^-1 x) with the unbiased s. Weights of precision do not enter: a new row has weight 1.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+        return_std : bool
+            Whether the standard deviation is returned too.
+
+        Returns
+        -------
+        array (n,) or pair of arrays (n,)
+            The mean, or the mean and the standard deviation, in units of y.
+
+        Raises
+        ------
+        Incompatible
+            With `return_std`, where the rows have no unique prediction, or the estimate has no standard error.
+        NotConverged
+            Where there is no maximum to predict from.
+        """
+        new = self._read_new(X)
+        if return_std:
+            sd = np.sqrt(self._variance(new))
+            return self._predict_mean(new), sd
+        return self._predict_mean(new)
+
+    def _predict_mean(self, X: Array) -> Array:
+        if (
+            self.fit_.solution.draws is not None
+            and self.fit_.model.likelihood.link.name == "identity"
+        ):
+            # E[x'beta] = x'E[beta], without Monte Carlo error
+            return (self._design_of_new_rows(X).X @ self.fit_.solution.beta)[:, 0]
+        return np.concatenate([p.mean() for p in self._predictives(X)])
+
+    def _variance(self, X: Array) -> Array:
+        """Var(y) of a new observation at each row. Incompatible where an estimate has no standard error."""
+        model = self.fit_.model
+        solution = self.fit_.solution
+        model.design.refuse_sampling("the standard deviation of a new observation")
+        design = model.design.at(X)
+        require_estimable(model, solution, design)
+        noise = noise_of_scale(model, solution)
+        is_point = solution.draws is None
+        if is_point and not solution.scale.has_errors:
+            raise Incompatible(
+                f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
+                "method='nuts' has a posterior standard deviation"
+            )
+        if noise is not None:  # s^2 + x'Sx
+            scale = np.sqrt(noise**2 + solution.scale.of_rows(design.X)[:, 0, 0])
+            return closed_error(scale, solution.df, posterior=not is_point) ** 2
+        # Var(y) = E[Var(y | atom)] + Var(E[y | atom]); the atom of an estimate has the standard error of its mean
+        parts = (
+            _noise_variance(p).mean(0) + p.means().var(0) for p in self._predictives(X)
+        )
+        variance = np.concatenate([*parts])
+        if is_point:
+            arrays, _ = predict(self.fit_, design, prob=None)
+            variance += arrays["error"] ** 2
+        return variance
+
+    def likelihood_for(self, response: Array) -> Likelihood:
+        likelihood = read_likelihood(self.likelihood)
+        if isinstance(likelihood, OfClasses):
+            raise Incompatible(
+                f"Regressor: {likelihood.name} is a likelihood of classes, for which there is Classifier"
+            )
+        return likelihood
+
+
+def _noise_variance(p: Predictive) -> Array:
+    """Return Var(y | draw), (S, n)."""
+    variance = p.likelihood.response_variance(p.eta, **p.aux)
+    if variance is None:
+        raise Incompatible(
+            f"return_std: {p.likelihood.named} likelihood has no formula for its variance"
+        )
+    return variance

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from probreg.system.progress import each_of, progress_bar
+from probreg.system.terminal import each_of, progress_bar
 
 
 def in_processes[A, B](

@@ -12,7 +12,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.arguments.types import DataFrame
+from probreg.arguments.scalars import DataFrame
 from probreg.errors import Incompatible
 from probreg.system.disk import write_whole
 from probreg.system.terminal import WIDTH, clean_lines, truncate_lines, visible

@@ -11,8 +11,8 @@ import pytest
 import probreg as pr
 from probreg.data.array_columns import recipe_from_json
 from probreg.data.formula import formula as formulas
+from probreg.data.formula.functions import columns_by_term
 from probreg.data.formula.recipe import Recipe
-from probreg.data.formula.variables import columns_by_term
 
 
 def read_formula(formula, data, **options):

@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.bias_variance import bias_variance
-from probreg.diagnostics.simulation.truth import Truth
+from probreg.diagnostics.simulation.simulate import Truth
 from probreg.show.plot.simulation import bias_variance as picture
 
 Array = np.ndarray

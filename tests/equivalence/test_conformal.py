@@ -11,7 +11,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.conformal import SCORES, JackknifePlus, Split, conformal
-from probreg.diagnostics.conformal.methods import ConformalRank, blocks
+from probreg.diagnostics.conformal.conformal import ConformalRank, blocks
 from probreg.priors import Normal
 from tests.conftest import covering
 
@@ -331,7 +331,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
     monkeypatch.setattr(
-        sys.modules["probreg.diagnostics.conformal.methods"],
+        sys.modules["probreg.diagnostics.conformal.conformal"],
         "blocks",
         partial(blocks, most_numbers=20),
     )

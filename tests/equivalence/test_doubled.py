@@ -96,7 +96,7 @@ def test_residual_sums_are_those_of_rational_arithmetic(weighted, rng):
 def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
     """Weights, offset and prior rows included; with a factor in double precision the digits are the same."""
     if factor == "double":
-        monkeypatch.setattr("probreg.linalg.tall.EXTENDED", 0)
+        monkeypatch.setattr("probreg.linalg.factors.EXTENDED", 0)
         monkeypatch.setattr("probreg.linalg.factors.EXTENDED", 0)
     X, y, w = near_collinear(rng)
     offset = np.ldexp(rng.integers(-99, 99, len(y)), -5)  # y - offset is rounded, once
@@ -135,7 +135,7 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
 @pytest.mark.parametrize("near", [1e-3, 1e-4, 1e-5])
 def test_no_digit_is_lost_on_the_way_to_collinear(near, monkeypatch, rng):
     """Condition 2 / near: with a factor in double precision, unrefined, as many digits of 16 would be lost."""
-    monkeypatch.setattr("probreg.linalg.tall.EXTENDED", 0)
+    monkeypatch.setattr("probreg.linalg.factors.EXTENDED", 0)
     monkeypatch.setattr("probreg.linalg.factors.EXTENDED", 0)
     X = rng.normal(size=(60, 3))
     X = np.c_[X, X[:, 0] + near * rng.normal(size=60)]

@@ -12,7 +12,7 @@ from probreg.comparison.effects.averages import (
     averages_of_draws,
 )
 from probreg.comparison.effects.scenarios import _repeat_value, population
-from probreg.data.formula.variables import categories
+from probreg.data.formula.functions import categories
 from probreg.kernels.sums import RowSums
 
 N, S = 20_000, 8  # more numbers than are taken at once

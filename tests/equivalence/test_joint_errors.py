@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference.exact.evidence import joint_covariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
-from probreg.inference.exact.joint_covariance import joint_covariance
 
 RNG = np.random.default_rng(8)
 N = 60

@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import CoordinateDescent, mode_path
-from probreg.inference.modes import reduced_squares
+from probreg.inference.modes import wide
 from probreg.inference.penalized.coordinate_descent import _fixed_point
 
 Array = np.ndarray
@@ -76,9 +76,9 @@ def test_a_column_that_is_nearly_another_has_a_certified_mode():
 @pytest.mark.parametrize("shift", [0.0, 0.1, 30.0])
 def test_products_of_wide_rows_are_those_of_their_moments(shift, monkeypatch):
     model = model_of(pr.Laplace(1.0), {"sigma": 1.0}, n=30, shift=shift)
-    moments = reduced_squares.partial_out(model)
-    monkeypatch.setattr(reduced_squares, "FEW", 0)
-    rows = reduced_squares.partial_out(model)
+    moments = wide.partial_out(model)
+    monkeypatch.setattr(wide, "FEW_COLUMNS_OF_MOMENTS", 0)
+    rows = wide.partial_out(model)
     np.testing.assert_allclose(
         rows.gram.among(np.arange(40)), moments.gram.G, atol=1e-13
     )

@@ -11,11 +11,11 @@ from scipy.stats import multivariate_normal, norm
 
 import probreg as pr
 from probreg.errors import DataError
+from probreg.fits.effects_table import off_span_of
 from probreg.fits.leave_out.groups import (
     _at_draws,
     _log_density_without_effects,
 )
-from probreg.fits.off_span import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.model.group_effects import GroupEffects
 from tests.equivalence.test_group_prediction import DATA, chance, mode, posterior, sds

@@ -10,6 +10,7 @@ from scipy.linalg import lapack
 from probreg.linalg import (
     downdate,
     factors,
+    factors as factors_module,
     inverse_upper,
     map_blocks,
     merge,
@@ -18,7 +19,6 @@ from probreg.linalg import (
     row_blocks,
     solve_upper,
     sum_over_blocks,
-    tall as tall_rows,
     triangular,
     unit_diagonal,
     weighted_gram,
@@ -116,11 +116,13 @@ def test_the_way_taken_follows_size_and_condition(monkeypatch):
     X, y, _ = tall()
     assert triangular(X[:200], y[:200]).dtype == np.longdouble
     seen = []
-    second, last = tall_rows._second_pass, tall_rows._tsqr
+    second, last = factors_module._second_pass, factors_module._tsqr
     monkeypatch.setattr(
-        tall_rows, "_second_pass", lambda *a: seen.append("second") or second(*a)
+        factors_module, "_second_pass", lambda *a: seen.append("second") or second(*a)
     )
-    monkeypatch.setattr(tall_rows, "_tsqr", lambda *a: seen.append("tsqr") or last(*a))
+    monkeypatch.setattr(
+        factors_module, "_tsqr", lambda *a: seen.append("tsqr") or last(*a)
+    )
     for shift, expected in ((0.0, []), (1e3, ["second"]), (1e8, ["tsqr"])):
         seen.clear()
         triangular(*tall(shift=shift)[:2])
@@ -132,9 +134,9 @@ def test_many_columns_as_good_as_independent_take_one_pass(monkeypatch):
     X, y, _ = tall(n=1200, p=240)
     assert (
         1 / lapack.dtrcon(np.linalg.qr(X / np.linalg.norm(X, axis=0), mode="r"))[0]
-        > tall_rows.WELL
+        > factors_module.WELL
     )
-    monkeypatch.setattr(tall_rows, "_second_pass", None)
+    monkeypatch.setattr(factors_module, "_second_pass", None)
     beta, se, rho = answers(triangular(X, y))
     beta0, se0, rho0 = answers(factors.factor_of(np.column_stack([X, y])))
     # the law of a single Cholesky factor, WELL^2 EPS, of which this condition asks for a hundredth
@@ -156,7 +158,7 @@ def test_the_condition_in_the_2_norm_is_bounded_from_above(p, smallest):
         np.r_[np.full(p - 1, smallest), 1.0],
     ):  # spread, one small, one large
         R = np.linalg.qr(d[:, None] * U, mode="r")
-        found = tall_rows._condition_2(R)
+        found = factors_module._condition_2(R)
         assert found * (1 + 1e-12) >= 1 / smallest
         assert found <= 1.01 * (np.sqrt(p) / 0.22) ** (1 / 8) / smallest
 

@@ -12,7 +12,7 @@ import probreg as pr
 from probreg.data.array_columns import design_of_kernel
 from probreg.diagnostics.conformal import Split
 from probreg.errors import DataError, Incompatible, ProbregWarning
-from probreg.fits.off_span import off_span_of
+from probreg.fits.effects_table import off_span_of
 from probreg.kernels import RBF, CustomFunction, basis, sums
 from probreg.kernels.sums import RowSums, covariance_left, root_left
 from probreg.likelihoods import Gaussian

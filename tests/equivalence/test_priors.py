@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 import probreg as pr
-from probreg.comparison.prior_terms import prior_derivatives_of_fit
+from probreg.comparison.prior_weight import prior_derivatives_of_fit
 from probreg.priors import (
     BetaPrime,
     ElasticNet,

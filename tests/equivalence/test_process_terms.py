@@ -10,7 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.data.array_columns import design_of_kernel
-from probreg.data.formula.variables import variables
+from probreg.data.formula.functions import variables
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 

@@ -10,8 +10,8 @@ from probreg import DataError, kernels, priors
 from probreg.inference.base import with_proper_correlations
 from probreg.inference.penalized.paths import rescale_original
 from probreg.kernels import RBF, Constant, Linear
-from probreg.kernels.pairs import RowPairs
-from probreg.kernels.row_values import root_at_rows
+from probreg.kernels.anchored import root_at_rows
+from probreg.kernels.base import RowPairs
 from probreg.kernels.sums import RowSums, covariance_left
 from probreg.priors.gaussian_process import process_prior
 from tests.errors.test_refused_questions import ROWS

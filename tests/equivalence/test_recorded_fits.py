@@ -22,7 +22,7 @@ import pytest
 
 import probreg as pr
 from probreg import priors
-from probreg.data.formula import coded
+from probreg.data.formula import layout
 from probreg.priors import Reference
 
 FILE = Path(__file__).parent / "data" / "recorded_fits.json"
@@ -271,12 +271,12 @@ add("multivariate normal", "y ~ 0 + x + z", prior=pr.Normal(precision_matrix=((2
 
 @contextlib.contextmanager
 def factors_stay_codes() -> Iterator[None]:
-    before = coded.LEVELS, coded.NUMBERS
-    coded.LEVELS, coded.NUMBERS = 4, 1
+    before = layout.LEVELS, layout.NUMBERS
+    layout.LEVELS, layout.NUMBERS = 4, 1
     try:
         yield
     finally:
-        coded.LEVELS, coded.NUMBERS = before
+        layout.LEVELS, layout.NUMBERS = before
 
 
 def codes(response: str, terms: str, likelihood: Any, prior: Any) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data.rows import full_weights
+from probreg.data.checked_arrays import full_weights
 from probreg.inference import LMS, SGD, Perceptron, Status
 from probreg.inference.modes.epochs import PassData, aux_mode_at
 from probreg.inference.uncertainty.covariance import covariance_of_kind

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data.moments_origin import seal_json
+from probreg.data.moments import seal_json
 
 RNG = np.random.default_rng(5)
 N = 120

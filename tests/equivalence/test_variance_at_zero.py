@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 import probreg as pr
-from probreg.comparison.hypotheses.scales import mixture_p
+from probreg.comparison.hypotheses.dispatch import mixture_p
 from probreg.errors import DataError, Incompatible
 from tests.equivalence.test_group_prediction import DATA, chance, posterior
 

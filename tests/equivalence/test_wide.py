@@ -70,11 +70,11 @@ def both(monkeypatch):
 
     def fits(model, method, **settings):
         chosen = pr.METHODS[method](**settings)
-        monkeypatch.setattr(wide, "FEW", 0)
+        monkeypatch.setattr(wide, "FEW_COLUMNS", 0)
         assert wide.rotate_to_rows(model) is not None
         narrow = pr.fit(model, chosen)
         assert isinstance(narrow.solution.scale, FactoredCovariance)
-        monkeypatch.setattr(wide, "FEW", 10**6)
+        monkeypatch.setattr(wide, "FEW_COLUMNS", 10**6)
         return narrow, pr.fit(model, chosen)
 
     return fits
@@ -237,7 +237,7 @@ def test_a_saved_fit_holds_the_factors_and_comes_back_to_the_bit(
 
 def test_a_file_of_a_wide_fit_is_no_larger_than_its_rows_ask(monkeypatch, tmp_path):
     """100 x 5,000 in 4 MB of axes and some 5 of tables for other programs; p x p would be 200 MB, its moments 400."""
-    monkeypatch.setattr(wide, "FEW", 0)
+    monkeypatch.setattr(wide, "FEW_COLUMNS", 0)
     model = pr.Model.from_arrays(
         X, ETA, prior=pr.Normal(0.5, scaled=True), aux={"sigma": 0.6}
     )
@@ -314,7 +314,7 @@ def test_columns_of_one_linear_predictor_each_are_not_rotated(monkeypatch):
         prior=pr.Normal(0.2),
     )
     fitted = pr.fit(model)
-    monkeypatch.setattr(wide, "FEW", 0)
+    monkeypatch.setattr(wide, "FEW_COLUMNS", 0)
     np.testing.assert_allclose(pr.fit(model).coef, fitted.coef, rtol=1e-12)
 
 
@@ -383,7 +383,7 @@ def test_coefficients_beside_one_without_a_standard_error_keep_theirs(
     )
     fit = pr.fit(model)
     assert isinstance(fit.solution.scale, FactoredCovariance)
-    monkeypatch.setattr(wide, "FEW", 10_000)
+    monkeypatch.setattr(wide, "FEW_COLUMNS", 10_000)
     expected = pr.fit(model.with_prior(chosen["prior"]))
     assert fit.solution.status is expected.solution.status
     np.testing.assert_allclose(fit.std_error, expected.std_error, rtol=1e-6)

@@ -8,8 +8,8 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.after.base import DIAGNOSTICS
+from probreg.diagnostics.after.dispersion import zero_surplus
 from probreg.diagnostics.after.fit_arrays import arrays_of_fit
-from probreg.diagnostics.after.zeros import zero_surplus
 from probreg.diagnostics.findings import Verdict
 
 from .test_refused_questions import GP, ROWS, SIGMA, TWO, fitted, model

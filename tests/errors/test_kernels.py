@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg import kernels
-from probreg.kernels.pairs import RowPairs
+from probreg.kernels.base import RowPairs
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 3.0]])
 RBF = kernels.RBF(1.0)

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.system import progress
-from probreg.system.progress import each_of, progress_bar
+from probreg.system import terminal as terminal_module
+from probreg.system.terminal import each_of, progress_bar
 
 HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"  # the cursor
 
@@ -59,7 +59,7 @@ class Screen:
 @pytest.fixture(name="terminal")
 def terminal_fixture(monkeypatch: Any) -> Callable[[], Any]:
     """stderr is a terminal within `with terminal() as screen`, and bars appear at once."""
-    monkeypatch.setattr(progress, "_QUIET", 0.0)
+    monkeypatch.setattr(terminal_module, "_QUIET", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.delenv("PROBREG_PROGRESS", raising=False)
@@ -90,7 +90,7 @@ def bars() -> list[threading.Thread]:
 def test_without_a_terminal_there_is_neither_bar_nor_thread(
     capsys: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(progress, "_QUIET", 0.0)
+    monkeypatch.setattr(terminal_module, "_QUIET", 0.0)
     with progress_bar("work", 3) as bar:
         bar.advance()
         assert bar.display is None
@@ -116,7 +116,7 @@ def wiped(text: str) -> bool:
 
 
 def test_a_short_task_shows_nothing(terminal: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(progress, "_QUIET", 30.0)
+    monkeypatch.setattr(terminal_module, "_QUIET", 30.0)
     began = time.monotonic()
     with terminal() as screen, progress_bar("work", 3):
         assert len(bars()) == 1
@@ -190,7 +190,7 @@ def test_threads_count_together_and_have_no_bars_of_their_own(terminal: Any) -> 
 
 
 def test_a_notebook_has_a_bar_in_its_output(monkeypatch: Any) -> None:
-    monkeypatch.setattr(progress, "_QUIET", 0.0)
+    monkeypatch.setattr(terminal_module, "_QUIET", 0.0)
     shown: list[str] = []
     handle = types.SimpleNamespace(update=shown.append)
     ipython = types.SimpleNamespace(
@@ -299,9 +299,9 @@ def test_profile_intervals_have_a_bar_within_that_of_who_asks(
     terminal: Any, monkeypatch: Any
 ) -> None:
     totals: list[int | None] = []
-    opened = progress._Display.open
+    opened = terminal_module._Display.open
     monkeypatch.setattr(
-        progress._Display,
+        terminal_module._Display,
         "open",
         lambda d, task: (totals.append(task.total), opened(d, task))[1],
     )
@@ -323,7 +323,7 @@ def test_pymc_has_a_bar_while_it_compiles(terminal: Any, monkeypatch: Any) -> No
     met: list[Any] = []
 
     def sample(*_: Any, **__: Any) -> None:
-        met.append(progress._CURRENT.get())
+        met.append(terminal_module._CURRENT.get())
         raise TimeoutError
 
     monkeypatch.setattr(pymc, "sample", sample)
@@ -349,9 +349,9 @@ def test_every_verb_has_a_bar_that_can_be_refused(
     verb: str, terminal: Any, monkeypatch: Any
 ) -> None:
     met: list[str] = []
-    opened = progress._Display.open
+    opened = terminal_module._Display.open
     monkeypatch.setattr(
-        progress._Display,
+        terminal_module._Display,
         "open",
         lambda d, task: (met.append(task.name), opened(d, task))[1],
     )

@@ -21,7 +21,7 @@ from probreg.inference.sampling.chains import (
     sample as _sample,
 )
 from probreg.inference.sampling.density import SampledDensity
-from probreg.system.interrupts import Interrupts
+from probreg.system.memory import Interrupts
 from tests.conftest import covering
 
 SHORT = SamplerSettings(1, 200, 100, 2)

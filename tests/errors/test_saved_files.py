@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.fits.storage.container import MAGIC, TRAILER, read_verified, seal
+from probreg.fits.storage.schema import MAGIC, TRAILER, read_verified, seal
 from probreg.priors import Normal
 
 

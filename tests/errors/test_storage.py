@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data import moments_origin
+from probreg.data import moments
 from probreg.fits.storage import schema
 from probreg.inference import Method
 from probreg.priors import Normal
@@ -484,4 +484,4 @@ def test_draws_and_log_likelihood_are_kept_for_arviz(tmp_path):
 def test_the_page_states_the_formats():
     page = pathlib.Path(pr.__file__).parents[1] / "docs" / "explanation" / "storage.md"
     assert f'"format": {schema.FORMAT}' in page.read_text()
-    assert f'"{moments_origin.FORMAT}"' in page.read_text()
+    assert f'"{moments.FORMAT}"' in page.read_text()

@@ -27,7 +27,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.comparison.tuning import RegularisationPath
 from probreg.comparison.tuning.criteria import CRITERIA
-from probreg.diagnostics.conformal.methods import KINDS
+from probreg.diagnostics.conformal.conformal import KINDS
 from probreg.inference import METHODS
 from probreg.kernels import KERNELS
 from probreg.likelihoods import LIKELIHOODS

@@ -12,9 +12,8 @@ from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.errors import Incompatible
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.gaussian_surface import GaussianSurface, QuadratureSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.quadrature_surface import QuadratureSurface
 from probreg.model.model import Model
 from probreg.priors import Covariance, Normal, StudentT
 

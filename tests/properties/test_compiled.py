@@ -756,7 +756,7 @@ def test_one_logarithm_a_tile_keeps_the_digits_of_one_a_row(n, weighted):
 
 def test_a_changed_density_is_another_name_on_disk():
     """numba stores compiled code by name and file; the name changes with the density, its constants and its helpers."""
-    from probreg.likelihoods import bernoulli
+    from probreg.likelihoods import binomial
 
     def with_constant(value: float) -> CompiledDensity:
         code = _steep.__code__.replace(
@@ -774,9 +774,9 @@ def test_a_changed_density_is_another_name_on_disk():
         loops_of(pr.Bernoulli.compiled_density).gradient.py_func.__qualname__
         == f"gradient_{digest(pr.Bernoulli.compiled_density)}"
     )
-    moved = type(bernoulli._evaluate_row)(
-        bernoulli._evaluate_row.__code__,
-        {**bernoulli._evaluate_row.__globals__, "log1p": 2.0},
+    moved = type(binomial._evaluate_bernoulli_row)(
+        binomial._evaluate_bernoulli_row.__code__,
+        {**binomial._evaluate_bernoulli_row.__globals__, "log1p": 2.0},
     )
     assert digest(CompiledDensity(moved)) != digest(pr.Bernoulli.compiled_density)
 

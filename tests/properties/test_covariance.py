@@ -12,8 +12,8 @@ import probreg as pr
 from probreg.inference.base import with_proper_correlations
 from probreg.inference.sampling.density import SampledDensity
 from probreg.inference.sampling.reparameterisation import typical_scales
-from probreg.model.drawn_prior import log_prior_of_draws
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.draws import log_prior_of_draws
+from probreg.model.term_priors import hyper_names
 from probreg.priors import (
     LKJ,
     PRIORS,

@@ -12,7 +12,7 @@ from probreg.inference import METHODS, Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.kernels import RBF, Matern, basis
-from probreg.kernels.row_values import root_at_rows
+from probreg.kernels.anchored import root_at_rows
 from probreg.model.off_span import off_span
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 

@@ -18,10 +18,10 @@ from probreg.errors import Incompatible
 from probreg.inference import Draws, Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.process_surface import ProcessSurface, RebasedSurface
-from probreg.inference.sampling.served_lengths import with_served_lengths
+from probreg.inference.sampling.convergence import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
 from probreg.model.descriptions import prior_line
-from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
+from probreg.model.draws import log_prior_of_draws, needed_hyper
 from probreg.model.term_priors import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 

@@ -7,7 +7,7 @@ import probreg as pr
 from probreg.inference.sampling.density import SampledDensity
 from probreg.inference.sampling.nuts import hyper_draws
 from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.term_priors import hyper_names
 from probreg.priors import (
     R2,
     ExponentialPower,

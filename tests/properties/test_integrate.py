@@ -11,7 +11,7 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface, _compress_columns
-from probreg.inference.modes.arrow_rows import Inverse
+from probreg.inference.modes.level_newton import Inverse
 from tests.reference.chains import moments_of_chains
 
 data = np.random.default_rng(5)
@@ -318,7 +318,7 @@ def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
 def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(
     monkeypatch,
 ) -> None:
-    monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 50)
+    monkeypatch.setattr("probreg.inference.exact.nodes._JOINT", 50)
     rows = np.random.default_rng(0)
     wide = rows.normal(size=(80, 60))
     z = (wide[:, 0] + rows.logistic(size=80) > 0).astype(int)

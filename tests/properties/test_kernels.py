@@ -9,7 +9,7 @@ from scipy.integrate import quad
 import probreg as pr
 from probreg import kernels
 from probreg.kernels import KERNELS, CovarianceFunction, kernel_from_spec
-from probreg.kernels.pairs import RowPairs
+from probreg.kernels.base import RowPairs
 from tests.properties.cases import own
 
 RNG = np.random.default_rng(11)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.data.formula import coded
+from probreg.data.formula import layout
 from probreg.data.grouped_columns import ArrowGram
 from probreg.data.implicit_columns import LazyColumns
 from probreg.diagnostics.before import separation
@@ -24,12 +24,12 @@ N = 120
 @contextmanager
 def codes_from(levels):
     """Factors of so many levels stay codes; None: none does."""
-    before = coded.LEVELS, coded.NUMBERS
-    coded.LEVELS, coded.NUMBERS = (10**9, 10**9) if levels is None else (levels, 1)
+    before = layout.LEVELS, layout.NUMBERS
+    layout.LEVELS, layout.NUMBERS = (10**9, 10**9) if levels is None else (levels, 1)
     try:
         yield
     finally:
-        coded.LEVELS, coded.NUMBERS = before
+        layout.LEVELS, layout.NUMBERS = before
 
 
 def both(formula, data, **settings):

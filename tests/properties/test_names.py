@@ -9,7 +9,7 @@ from formulaic import Formula
 
 import probreg as pr
 from probreg.data.formula import formula as formulas
-from probreg.data.formula.variables import columns_by_term
+from probreg.data.formula.functions import columns_by_term
 from probreg.errors import DataError
 from probreg.formula.terms import parse_formula
 from probreg.formula.text import quote_name, unquote_name

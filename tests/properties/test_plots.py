@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.formula.variables import variables
+from probreg.data.formula.functions import variables
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import Censored, LogLocationScaleLikelihood, Truncated
-from probreg.likelihoods.beta_binomial import BetaBinomial
+from probreg.likelihoods.binomial import BetaBinomial
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.likelihoods.zeros import ZeroMixture
 from probreg.show import plot
@@ -647,7 +647,7 @@ def test_effects_over_a_condition_are_predictions_at_its_values(likelihood, cond
 
 
 def test_rows_are_drawn_at_the_nearest_value_of_a_number_and_at_their_level():
-    from probreg.show.plot.reference_grid import ReferenceGrid
+    from probreg.show.plot.observations import ReferenceGrid
 
     data = {
         "y": np.arange(6.0),

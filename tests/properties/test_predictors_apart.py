@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import Incompatible
-from probreg.model.hyperparameters import hyper_names
+from probreg.model.term_priors import hyper_names
 from probreg.priors import HalfNormal, Normal, Reference
 
 

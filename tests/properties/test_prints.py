@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.diagnostics.before.collinearity import condition_indices
-from probreg.inference.notes import Severity
+from probreg.inference.status import Severity
 from tests.properties.texts import unfolded
 
 RNG = np.random.default_rng(0)

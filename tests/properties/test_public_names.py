@@ -17,7 +17,7 @@ ROOT = pathlib.Path(pr.__file__).parent
 SHARED_CLASSES = {
     "StudentT": {"likelihoods/student.py", "priors/student.py"},
     "Exponential": {"likelihoods/survival.py", "priors/positive.py"},
-    "Gamma": {"likelihoods/gamma.py", "priors/positive.py"},
+    "Gamma": {"likelihoods/positive.py", "priors/positive.py"},
     "LogNormal": {"likelihoods/log_normal.py", "priors/positive.py"},
 }
 # A learner may have the name of the loss that it minimises, which is also that of the model with this likelihood.

@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.data import Block
-from probreg.data.rows import times_weights
+from probreg.data.checked_arrays import times_weights
 from probreg.fits import inference_data, leave_one_out
 from probreg.fits.leave_one_out import leave_rows_out
 from probreg.likelihoods import DifferentiableLikelihood

@@ -11,7 +11,7 @@ import probreg as pr
 from probreg.inference.exact import gaussian_sums
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.scale_search import maximise_log_scales as search
-from probreg.inference.notes import Topic
+from probreg.inference.status import Topic
 from probreg.model.model import Model
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

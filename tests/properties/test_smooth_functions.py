@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.data.formula.functions import term_functions
-from probreg.data.formula.variables import columns_by_term
+from probreg.data.formula.functions import columns_by_term, term_functions
 from probreg.errors import DataError, Incompatible
 from tests.conftest import reference_path
 

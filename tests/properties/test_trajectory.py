@@ -13,10 +13,9 @@ import probreg as pr
 from probreg.compiled import AffineData, Work, build
 from probreg.compiled.addresses import table_of
 from probreg.inference.sampling import chains, trajectory
-from probreg.inference.sampling.density import SampledDensity
-from probreg.inference.sampling.target import CompiledTarget
+from probreg.inference.sampling.density import CompiledTarget, SampledDensity
 from probreg.linalg import limit_threads
-from probreg.system.interrupts import Interrupts
+from probreg.system.memory import Interrupts
 
 from .cases import Array
 

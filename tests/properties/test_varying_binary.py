@@ -81,7 +81,7 @@ def test_two_rows_a_group_have_the_posterior_of_quadrature():
 
 @pytest.mark.slow
 def test_more_coefficients_than_are_weighed_are_not_vouched_for(monkeypatch):
-    monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 10)
+    monkeypatch.setattr("probreg.inference.exact.nodes._JOINT", 10)
     with pytest.warns(
         pr.errors.ProbregWarning,
         match="12 coefficients",

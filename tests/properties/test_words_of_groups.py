@@ -79,7 +79,7 @@ def test_an_offset_in_a_formula_goes_with_groups():
 def test_a_posterior_of_many_effects_is_integrated_and_says_that_no_weights_vouch_for_it(
     monkeypatch,
 ):
-    monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 200)
+    monkeypatch.setattr("probreg.inference.exact.nodes._JOINT", 200)
     rng = np.random.default_rng(0)
     g = np.repeat(np.arange(210), 4)
     y = rng.poisson(np.exp(0.5 + 0.6 * rng.normal(size=210)[g]))

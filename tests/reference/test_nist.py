@@ -87,7 +87,7 @@ def test_the_columns_as_given_are_solved_to_the_last_digits(
     """Against least squares in fractions of the doubles themselves, on machines with extended precision and without:
     what is left of Filip beside its certified values is the rounding of the powers."""
     if factor == "double":
-        monkeypatch.setattr("probreg.linalg.tall.EXTENDED", 0)
+        monkeypatch.setattr("probreg.linalg.factors.EXTENDED", 0)
         monkeypatch.setattr("probreg.linalg.factors.EXTENDED", 0)
     m = model(certified(name))
     rows, y = fractions(m.design.X.tolist()), fractions(m.design.observed.tolist())

@@ -7,7 +7,7 @@ import statsmodels.api as sm
 from statsmodels.discrete.truncated_model import TruncatedLFNegativeBinomialP
 
 import probreg as pr
-from probreg.inference.sampling.row_sums import RowArrays, sum_of_rows
+from probreg.inference.sampling.density_terms import RowArrays, sum_of_rows
 from tests.conftest import reference_path
 
 from .test_positive import check_fit

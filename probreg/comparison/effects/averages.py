@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import plus_offset
+from probreg.data.checked_arrays import plus_offset
+from probreg.fits.effects_table import off_span_of
 from probreg.fits.fit import Fit
-from probreg.fits.off_span import off_span_of
 from probreg.fits.prediction import noise_of_scale
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods.links import Link

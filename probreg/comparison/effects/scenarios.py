@@ -14,9 +14,9 @@ from probreg.arguments.scalars import shown_value
 from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
 from probreg.data import ArrayColumns, Design
 from probreg.data.formula.columns import kind_of
+from probreg.data.formula.functions import categories, variables
 from probreg.data.formula.layout import plain_level
 from probreg.data.formula.transforms import weighted_quantiles
-from probreg.data.formula.variables import categories, variables
 from probreg.data.implicit_columns import combine_columns
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums

@@ -6,16 +6,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.keywords import list_names
 from probreg.arguments.scalars import (
+    ArrayLike,
+    CovarianceLike,
     Names,
     Natural,
     Probability,
+    TableLike,
     Word,
     check_arguments,
+    list_names,
     shown_value,
 )
-from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.effects.averages import AveragedEffect
 from probreg.comparison.effects.evaluation import (
     PLAIN,
@@ -35,7 +37,7 @@ from probreg.comparison.effects.scenarios import (
     settings,
     trials_of,
 )
-from probreg.data.formula.variables import categories
+from probreg.data.formula.functions import categories
 from probreg.errors import DataError, Remedy
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive
@@ -44,7 +46,7 @@ from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.likelihoods.quantities import Quantity, RowQuantity
 from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
-from probreg.model.quantities import quantity_called
+from probreg.model.predictive import quantity_called
 
 MEASURES = {
     "difference": PLAIN,

@@ -8,23 +8,27 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.arguments.scalars import Natural, check_arguments
-from probreg.arguments.types import ArrayLike, CovarianceLike, DataFrame, TableLike
+from probreg.arguments.scalars import (
+    ArrayLike,
+    CovarianceLike,
+    DataFrame,
+    Natural,
+    TableLike,
+    check_arguments,
+)
 from probreg.comparison.hypotheses.restricted import (
     UNIDENTIFIED,
-    independent,
-    likelihood_tests,
-    root,
-    wald,
-)
-from probreg.comparison.hypotheses.result import (
     Hypothesis,
     Test,
     describe_null,
+    independent,
+    likelihood_tests,
     over_own,
     restriction_table,
+    root,
+    wald,
 )
-from probreg.data.formula.variables import coefficients_by_term, factors_by_term
+from probreg.data.formula.functions import coefficients_by_term, factors_by_term
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive

@@ -3,11 +3,11 @@
 import numpy as np
 from scipy.special import chdtr, fdtr, logsumexp
 
-from probreg.comparison.hypotheses.restricted import independent
-from probreg.comparison.hypotheses.result import (
+from probreg.comparison.hypotheses.restricted import (
     Belief,
     Hypothesis,
     describe_null,
+    independent,
     over_own,
     restriction_table,
 )

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.arguments.types import DataFrame
+from probreg.arguments.scalars import DataFrame
+from probreg.comparison.hypotheses.dispatch import mixture_p
 from probreg.comparison.hypotheses.restricted import likelihood_limit
-from probreg.comparison.hypotheses.scales import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (

@@ -14,12 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from probreg.arguments.scalars import Flag, Word, check_arguments
-from probreg.arguments.types import DataFrame, TableLike
+from probreg.arguments.scalars import DataFrame, Flag, TableLike, Word, check_arguments
 from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_lines
 from probreg.comparison.same_question import fits_by_name, refuse_other_data
 from probreg.data import ArrayColumns
-from probreg.data.rows import full_weights, own_labels
+from probreg.data.checked_arrays import full_weights, own_labels
 from probreg.errors import DataError, rows_named
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import NOT_OF_REML, exact_fit, why_no_criterion
@@ -33,7 +32,7 @@ from probreg.fits.leave_out.rows import (
 from probreg.inference import Status
 from probreg.inference.base import hold_at_limits
 from probreg.likelihoods import OfTrials
-from probreg.system.progress import progress_bar
+from probreg.system.terminal import progress_bar
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray

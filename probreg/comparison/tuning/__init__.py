@@ -8,8 +8,9 @@ columns, and is the same density in every fold. Criteria are registered: one cla
 
 from probreg.comparison.tuning.criteria import CRITERIA as CRITERIA
 from probreg.comparison.tuning.held_out import folds_of as folds_of
-from probreg.comparison.tuning.scale_path import (
+from probreg.comparison.tuning.tune import (
     RegularisationPath as RegularisationPath,
+    TuningResult as TuningResult,
     path as path,
+    tune as tune,
 )
-from probreg.comparison.tuning.tune import TuningResult as TuningResult, tune as tune

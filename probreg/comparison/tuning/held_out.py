@@ -38,7 +38,7 @@ from probreg.inference.base import hold_aux_at_limits
 from probreg.inference.penalized.left_out_parts import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
-from probreg.system.progress import each_of, progress_bar
+from probreg.system.terminal import each_of, progress_bar
 
 
 def folds_of(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.data.checked_arrays import plus_offset, some_rows
 from probreg.data.implicit_columns import stack_rows
-from probreg.data.rows import plus_offset, some_rows
 from probreg.data.weights import WeightKind
 from probreg.errors import rows_named
 from probreg.linalg import map_blocks, row_blocks

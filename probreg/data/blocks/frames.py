@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.data.blocks.cluster import Partitions, dask
 from probreg.data.blocks.files import Batch, Files
+from probreg.data.blocks.parts import Partitions, dask
 from probreg.data.formula.columns import (
     DataTable,
     _from_series,

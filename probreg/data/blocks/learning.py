@@ -14,11 +14,11 @@ import numpy as np
 from probreg.arguments.arrays import OrderedLevels, reads_as_number
 from probreg.data.blocks.batches import Selection
 from probreg.data.blocks.block import SAMPLE, Array
-from probreg.data.blocks.cluster import Partitions
 from probreg.data.blocks.files import Batch, Files
 from probreg.data.blocks.frames import Tables
-from probreg.data.blocks.parts import Parts, pass_over
+from probreg.data.blocks.parts import Partitions, Parts, pass_over
 from probreg.data.blocks.survey import EvenSample, Orders, Tally, declared_order
+from probreg.data.checked_arrays import Missing, check_missing, row_weights
 from probreg.data.formula.columns import (
     DataTable,
     joined_columns,
@@ -53,7 +53,6 @@ from probreg.data.formula.recipe import (
     observed_combinations,
     require_response,
 )
-from probreg.data.rows import Missing, check_missing, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.formula.expression import Expression

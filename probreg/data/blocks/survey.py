@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.arrow_moments import AnyMoments
 from probreg.data.blocks.block import SAMPLE, Array, Block, join_blocks
+from probreg.data.grouped_moments import AnyMoments
 
 _DISTINCT = 1000  # values of a response beyond which it has no levels
 

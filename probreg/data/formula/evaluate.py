@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import brief
+from probreg.data.checked_arrays import full_weights
 from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, FactorColumns, State
-from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm, learned_process
-from probreg.data.terms.term import SmoothTerm, learned_term
+from probreg.data.terms.smooths import SmoothTerm, learned_term
 from probreg.errors import DataError
 from probreg.formula.expression import (
     ARITHMETIC,

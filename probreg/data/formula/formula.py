@@ -10,7 +10,18 @@ import numpy as np
 
 from probreg.arguments.arrays import category_levels, reads_as_number
 from probreg.data.blocks.block import by_kind
-from probreg.data.checked_arrays import check_intercept, weights_without_empty_trials
+from probreg.data.checked_arrays import (
+    Missing,
+    check_intercept,
+    check_missing,
+    complete,
+    one_per_row,
+    refuse_infinite,
+    require,
+    row_weights,
+    rows_that_count,
+    weights_without_empty_trials,
+)
 from probreg.data.design import AbsentRows, Design
 from probreg.data.formula.columns import DataTable, kind_of, read_table
 from probreg.data.formula.evaluate import Memory
@@ -30,16 +41,6 @@ from probreg.data.formula.recipe import (
     rows_with_trials,
 )
 from probreg.data.implicit_columns import contiguous
-from probreg.data.rows import (
-    Missing,
-    check_missing,
-    complete,
-    one_per_row,
-    refuse_infinite,
-    require,
-    row_weights,
-    rows_that_count,
-)
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression

@@ -1,6 +1,9 @@
-"""The matrix of a formula: its factors at the rows of a table, and the products of their columns.
+"""The matrix of a formula: its factors at the rows of a table, the products of their columns, and factors that are stored as codes.
 
 `grammar` computes the factors and `contrasts` codes their levels. The learned state of a factor (knots, means, levels) is plain data.
+
+A factor is coded if it is a term by itself, under treatment contrasts, in a formula without bars, and has many levels for its
+rows.
 """
 
 import functools
@@ -17,13 +20,15 @@ import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
 from probreg.data.censoring import response_ends
-from probreg.data.checked_arrays import INTERCEPT, check_trials
-from probreg.data.formula.coded import coded_factors, level_columns
-from probreg.data.formula.columns import EXACT, DataTable, kind_of, repeated_names
-from probreg.data.formula.contrasts import (
-    CodedFactor,
-    code_terms,
+from probreg.data.checked_arrays import (
+    INTERCEPT,
+    check_counts,
+    check_trials,
+    labels,
+    refuse_not_finite,
 )
+from probreg.data.formula.columns import EXACT, DataTable, kind_of, repeated_names
+from probreg.data.formula.contrasts import CodedFactor, LevelCoding, code_terms
 from probreg.data.formula.evaluate import (
     Level,
     Memory,
@@ -35,11 +40,47 @@ from probreg.data.formula.evaluate import (
 from probreg.data.formula.transforms import FactorColumns
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.implicit_columns import LazyColumns
-from probreg.data.rows import check_counts, labels, refuse_not_finite
 from probreg.errors import DataError, require_unicode, rows_named
 from probreg.formula.expression import Expression
 from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
+
+LEVELS = 50  # minimum number of levels for a coded factor
+NUMBERS = (
+    10**6
+)  # minimum of rows times levels: 8 MB, and a tenth of a second for least squares with written columns
+
+
+def coded_factors(
+    parts: FormulaLayout, levels: Mapping[str, Sequence[Any]], n: int
+) -> set[str]:
+    """Return the factors of a formula that stay codes at n rows."""
+    if parts.bars:
+        return set()
+    many = {t for t, k in levels.items() if len(k) >= LEVELS and n * len(k) >= NUMBERS}
+    return {
+        text
+        for text in many.intersection(parts.factors)
+        if [term for term in parts.terms if text in term] == [(text,)]
+        and read_coding(parts.factors[text])[0] == LevelCoding()
+    }
+
+
+def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:
+    """Return indicators of the levels, without the first level unless `full`.
+
+    >>> level_columns(np.array([0, 1, 2]), 3, full=False).times(np.array([[[5.0]], [[7.0]]]))[:, 0]
+    array([0., 5., 7.])
+    """
+    if full:
+        return GroupColumns(codes.astype(np.intp), np.ones((len(codes), 1)), levels)
+    first = codes == 0
+    return GroupColumns(
+        np.where(first, 0, codes - 1).astype(np.intp),
+        np.where(first, 0.0, 1.0)[:, None],
+        levels - 1,
+    )
+
 
 MANY_LEVELS = 20  # text that differs in every row of more rows than this consists of row names or misread numbers
 # a year of four digits at one end, with or without a time of day

@@ -14,7 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.data.checked_arrays import is_array
+from probreg.data.checked_arrays import (
+    is_array,
+    refuse_infinite,
+    refuse_missing,
+    require,
+)
 from probreg.data.design import ColumnRecipe
 from probreg.data.formula.columns import DataTable, kind_of, missing_values, read_table
 from probreg.data.formula.evaluate import Memory, Term
@@ -28,10 +33,9 @@ from probreg.data.formula.layout import (
     refuse_repeated,
 )
 from probreg.data.implicit_columns import beside_groups
-from probreg.data.rows import refuse_infinite, refuse_missing, require
 from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
 from probreg.data.terms.process import ProcessTerm, process_of
-from probreg.data.terms.term import smooth_of
+from probreg.data.terms.smooths import smooth_of
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import Bar, FormulaLayout, parse_formula

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.terms.term import BasisTerm
+from probreg.data.terms.smooths import BasisTerm
 
 Array = np.ndarray
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from probreg.arguments.scalars import shown_value
-from probreg.data.terms.term import BasisTerm
+from probreg.data.terms.smooths import BasisTerm
 from probreg.errors import DataError, prefix_errors
 from probreg.formula.expression import BASIS_SETTINGS, KERNEL_SETTINGS
 from probreg.kernels import (

@@ -13,7 +13,6 @@ from probreg.diagnostics.after import (
     predictive as predictive,
     prior as prior,
     residual_tests as residual_tests,
-    zeros as zeros,
 )
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS as DIAGNOSTICS,

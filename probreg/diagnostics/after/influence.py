@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import chdtr, fdtr, stdtr
 
-from probreg.arguments.scalars import check_arguments
-from probreg.arguments.types import Dataset
+from probreg.arguments.scalars import Dataset, check_arguments
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
     Diagnostic,

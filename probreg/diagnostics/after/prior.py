@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc, fdtrc
 
-from probreg.arguments.scalars import check_arguments
-from probreg.arguments.types import DataFrame
+from probreg.arguments.scalars import DataFrame, check_arguments
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.findings import Finding, HypothesisTest, NotApplicable, Verdict
 from probreg.errors import ProbregError
@@ -22,7 +21,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out
 from probreg.inference import Auto, Solution
 from probreg.linalg.vec import vec_entries
-from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
+from probreg.model.draws import log_prior_of_draws, needed_hyper
 from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.system.terminal import shorten_names

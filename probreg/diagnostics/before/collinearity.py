@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.formula.variables import columns_by_term
+from probreg.data.formula.functions import columns_by_term
+from probreg.data.grouped_moments import dropped_beside_levels
 from probreg.data.implicit_columns import LazyColumns
-from probreg.data.level_moments import dropped_beside_levels
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.errors import DataError

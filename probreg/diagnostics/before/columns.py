@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.grouped_moments import spreads_of_columns
 from probreg.data.implicit_columns import LazyColumns
-from probreg.data.level_moments import spreads_of_columns
 from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.collinearity import surplus
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from probreg.arguments.arrays import OrderedLevels
-from probreg.data.rows import full_weights
+from probreg.data.checked_arrays import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict

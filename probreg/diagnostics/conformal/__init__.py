@@ -5,9 +5,9 @@ quantile of order `prob`, and the responses with at most that score are the conf
 Shafer 2005). The model determines only its length.
 """
 
-from probreg.diagnostics.conformal.conformal import conformal as conformal
-from probreg.diagnostics.conformal.methods import (
+from probreg.diagnostics.conformal.conformal import (
     SCORES as SCORES,
     JackknifePlus as JackknifePlus,
     Split as Split,
+    conformal as conformal,
 )

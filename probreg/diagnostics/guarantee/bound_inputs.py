@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from probreg.data import Design
-from probreg.diagnostics.conformal.methods import (
+from probreg.diagnostics.conformal.conformal import (
     blocks,
     predictive_size,
     rows_by_frequency,

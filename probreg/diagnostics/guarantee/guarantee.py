@@ -4,14 +4,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from probreg.arguments.scalars import (
+    ArrayLike,
     Count,
     Fraction,
     Positive,
     Range,
+    RowsLike,
     Seed,
     check_arguments,
 )
-from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.diagnostics.conformal.conformal import unseen_rows
 from probreg.diagnostics.guarantee.bound_inputs import (
     BoundedLoss,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.data import Design
-from probreg.diagnostics.conformal.methods import fit_again
+from probreg.diagnostics.conformal.conformal import fit_again
 from probreg.diagnostics.findings import NotApplicable
 from probreg.diagnostics.guarantee.bound_inputs import (
     Array,

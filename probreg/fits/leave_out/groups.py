@@ -19,23 +19,23 @@ import scipy
 from scipy.special import logsumexp, ndtri
 
 from probreg.data import Frame
+from probreg.data.checked_arrays import full_weights, minus_offset
 from probreg.data.implicit_columns import PredictorColumns
-from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
+from probreg.fits.effects_table import off_span_of
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
 from probreg.fits.leave_out.rows import LeftOut, has_normal_prior
-from probreg.fits.off_span import off_span_of
 from probreg.fits.prediction import parameter_draws
 from probreg.inference import ClosedForm
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.penalized.degrees import prior_given
-from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
+from probreg.inference.uncertainty.information import SINGULAR, WhitenedRows
 from probreg.linalg import evenly_spaced, root_of_curvature
 from probreg.model.group_effects import GroupEffects
-from probreg.model.hyperparameters import hyper_at
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan
+from probreg.model.term_priors import hyper_at
 from probreg.priors import HierarchicalPrior
 
 Array = np.ndarray

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.checked_arrays import full_weights
 from probreg.data.implicit_columns import row_gradients
-from probreg.data.rows import full_weights
 from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
 from probreg.inference.modes.newton import find_mode
@@ -32,7 +32,7 @@ from probreg.linalg import one_blas_thread, unit_diagonal
 from probreg.linalg.vec import between_outcomes
 from probreg.model.model import Model
 from probreg.priors import Flat
-from probreg.system.progress import each_of
+from probreg.system.terminal import each_of
 
 Array = np.ndarray
 

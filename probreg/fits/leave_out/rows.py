@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from probreg.data import Design
-from probreg.data.rows import full_weights, some_rows, times_weights
+from probreg.data.checked_arrays import full_weights, some_rows, times_weights
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_groups, observation_rows
 from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
@@ -29,8 +29,8 @@ from probreg.inference.base import Solution, hold_at_limits
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_slices
-from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names
 from probreg.priors import BlockPrior, Flat, HierarchicalPrior, Normal
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects

@@ -11,11 +11,10 @@ import numpy as np
 
 from probreg.data import AbsentRows, AnyMoments, ColumnRecipe, Design, Moments
 from probreg.data.array_columns import recipe_from_json
-from probreg.data.arrow_moments import SUMS_BY_GROUP, arrow_moments_of
 from probreg.data.formula.parameters import ParameterRecipe
+from probreg.data.grouped_moments import SUMS_BY_GROUP, arrow_moments_of
 from probreg.data.moments import MOMENT_ARRAYS
 from probreg.errors import DataError, ProbregError
-from probreg.fits.storage.container import Container, read_verified
 from probreg.fits.storage.schema import (
     ANY,
     COVARIANCE,
@@ -24,9 +23,11 @@ from probreg.fits.storage.schema import (
     SCALE as SCALE_KIND,
     SOLUTION,
     ArraySpec,
+    Container,
     check_specification,
     decode_columns,
     read_arrays,
+    read_verified,
     replicate_arrays,
 )
 from probreg.fits.storage.write import (
@@ -42,7 +43,7 @@ from probreg.fits.storage.write import (
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import coefficients_of_reported, has_effects, log_names
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
-from probreg.inference.notes import Note, Severity, Topic
+from probreg.inference.status import Note, Severity, Topic
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
 from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
 from probreg.likelihoods.distributional import with_predictors

@@ -12,8 +12,7 @@ import numpy as np
 
 from probreg.data import Design, Moments
 from probreg.errors import DataError
-from probreg.fits.storage.container import netcdf_image, seal
-from probreg.fits.storage.schema import FORMAT, encode_columns
+from probreg.fits.storage.schema import FORMAT, encode_columns, netcdf_image, seal
 from probreg.inference import METHODS, Draws, Method, Solution
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.modes.wide import SOON, is_wide
@@ -25,7 +24,7 @@ from probreg.model.model import Model
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.priors.joint import PerPredictor
 from probreg.system.disk import write_whole
-from probreg.system.interrupts import Interrupts
+from probreg.system.memory import Interrupts
 
 SPECIFICATION = "probreg"  # the root attribute with the JSON
 ARRAY = "$array"  # key of a JSON table that refers to an array of the group "arrays"

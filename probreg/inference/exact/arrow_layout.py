@@ -25,8 +25,8 @@ from probreg.inference.exact.latent_groups import (
     LatentGroups,
     sign_patterns,
 )
-from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
+from probreg.inference.modes.level_newton import Parts
 from probreg.linalg import rank_of
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model

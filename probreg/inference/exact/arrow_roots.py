@@ -12,7 +12,7 @@ import scipy
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import LatentGroup
-from probreg.inference.modes.arrow_rows import Parts
+from probreg.inference.modes.level_newton import Parts
 from probreg.linalg import Arrow, blocks_of
 
 

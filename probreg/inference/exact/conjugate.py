@@ -26,8 +26,8 @@ from probreg.inference.modes.closed_form import (
     unscaled_covariance,
 )
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
-from probreg.inference.notes import Topic, routine_note
 from probreg.inference.obstacles import VANISHING_NOISE, unsupported_kinds
+from probreg.inference.status import Topic, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import (

@@ -3,6 +3,12 @@ evidence, then any method at these values.
 
 Newton's method over the logs of the scales finds the maximum; some scales may go to
 zero.
+
+The covariance of the coefficients with the uncertainty of the scales and nuisance parameters at a maximum of the evidence.
+
+With V the covariance of the coefficients b given the free coordinates theta of the maximum, S that of theta, and J = d mode / d theta, the
+joint covariance of b is V + J S J'. The logs of nuisance parameters are among theta. Under ML flat
+coefficients f are coordinates of theta: V is the covariance given f.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag
-from probreg.errors import Incompatible, NotConverged
+from probreg.errors import Incompatible, NotConverged, warn_caller
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -20,27 +26,33 @@ from probreg.inference.base import (
     Solution,
     Status,
 )
-from probreg.inference.covariance import DenseCovariance
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.exact.evidence_problem import (
     EvidenceProblem,
     limit_of_separation,
+    problem_of,
 )
-from probreg.inference.exact.joint_covariance import joint_covariance
+from probreg.inference.exact.gaussian_surface import points_obstacle
 from probreg.inference.exact.latent_groups import (
     LikelihoodCriterion,
     NoMode,
     transfer_coefficients,
 )
-from probreg.inference.exact.quadrature_surface import points_obstacle
 from probreg.inference.exact.scale_search import EvidenceMaximum
 from probreg.inference.modes.existence import separation_by_block
 from probreg.inference.modes.newton import fixed_coefficients, marks_by_predictor
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.separation import Separation, smallest_increase
-from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.obstacles import bounded_aux
-from probreg.inference.varying import explain_repeated, explain_unidentified
+from probreg.inference.status import Topic, important_note, routine_note
+from probreg.inference.varying import (
+    FoundScales,
+    explain_repeated,
+    explain_unidentified,
+)
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import (
     BlockPrior,
@@ -50,6 +62,42 @@ from probreg.priors import (
     ScaleMixture,
     SmoothPrior,
 )
+
+
+@one_blas_thread()
+def joint_covariance(
+    scales: FoundScales, conditional: ParameterCovariance, model: Model
+) -> ParameterCovariance:
+    """Return the covariance of the coefficients of the final model and of the logs of its nuisance parameters, from
+    the covariance of the coefficients given its scales."""
+    free = scales.free
+    if not len(free):
+        if not scales.not_free.all():
+            warn_caller(
+                "standard errors treat the scales as known, because the criterion is not concave at its maximum over the scales"
+            )
+        return conditional
+    problem = problem_of(scales)
+    surface = problem.surface
+    surface.choose_at(scales.theta)
+    size = model.n_coefficients
+    if len(scales.theta) > scales.count:
+        flat = np.flatnonzero(~problem.model.joint.informative).tolist()
+        conditional = conditional.condition_on(vec_entries(tuple(flat), model.shape[1]))
+    slopes = [
+        surface.slope_of_mode(scales.theta, k, model.design) for k in free.tolist()
+    ]
+    changes = np.column_stack([slope.ravel() for slope in slopes])
+    if conditional.missing is not None:
+        changes[conditional.missing[:size]] = 0.0
+    # the logs of nuisance parameters are coordinates of theta, behind the scales
+    places = len(problem.groups.priors) + np.arange(len(problem.outer))
+    known = np.isin(places, free)
+    changes = np.vstack([changes, np.equal.outer(places[known], free)])
+    names = [f"log {problem.outer[k]}" for k in np.flatnonzero(known)]
+    root = np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
+    return conditional.with_spread(changes @ root, names)
+
 
 # size of the columns from which a second pass over the rows, in doubled precision, dominates
 MANY = 10**5

@@ -14,7 +14,7 @@ from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
-from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.gaussian_surface import GaussianSurface, QuadratureSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import (
     EvidenceSurface,
@@ -24,7 +24,6 @@ from probreg.inference.exact.latent_groups import (
     as_groups,
 )
 from probreg.inference.exact.process_surface import ProcessSurface, RebasedSurface
-from probreg.inference.exact.quadrature_surface import QuadratureSurface
 from probreg.inference.exact.scale_search import (
     HELD,
     EvidenceMaximum,
@@ -38,24 +37,22 @@ from probreg.inference.modes.closed_form import (
 from probreg.inference.modes.existence import find_separation, separation_by_block
 from probreg.inference.modes.newton import fixed_coefficients
 from probreg.inference.modes.separation import Separation, separation, weighted_rows
-from probreg.inference.notes import (
+from probreg.inference.status import (
     SCALES_AS_KNOWN,
     Note,
+    Status,
     Topic,
     important_note,
     routine_note,
 )
-from probreg.inference.status import Status
 from probreg.inference.varying import FoundScales, number_of_scales
 from probreg.kernels import KernelBasis
-from probreg.kernels.anchored import AnchoredBasis
-from probreg.kernels.row_values import RowValues
+from probreg.kernels.anchored import AnchoredBasis, RowValues
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.linalg import one_blas_thread
-from probreg.model.hyperparameters import hyper_names
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
-from probreg.model.term_priors import FAR, bound_terms
+from probreg.model.term_priors import FAR, bound_terms, hyper_names
 from probreg.priors import (
     AuxPrior,
     BlockPrior,

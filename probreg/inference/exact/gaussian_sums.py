@@ -15,14 +15,14 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from probreg.data.checked_arrays import full_weights
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import ArrowGram
-from probreg.data.rows import full_weights
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, first_node, inner_products
-from probreg.inference.modes.arrow_rows import Parts
+from probreg.inference.modes.level_newton import Parts
 from probreg.kernels.ridge import DIGITS
 from probreg.linalg import Arrow, inverse_upper, solve_upper, triangular_log_det
 

@@ -24,12 +24,12 @@ from probreg.inference.base import (
 )
 from probreg.inference.exact.evidence import scales_obstacle
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
-from probreg.inference.exact.node_draws import solution_at_nodes
 from probreg.inference.exact.nodes import (
     Nodes,
     Proposal,
     proposal_about,
     proposal_of,
+    solution_at_nodes,
     weight_nodes,
 )
 from probreg.inference.obstacles import improper_aux, improper_scales

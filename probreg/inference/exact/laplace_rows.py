@@ -15,7 +15,7 @@ from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots
-from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts, RowSlopes
+from probreg.inference.modes.level_newton import ArrowRows, Inverse, Parts, RowSlopes
 from probreg.inference.modes.newton import evaluate
 from probreg.linalg import Arrow
 from probreg.linalg.vec import map_of_columns, with_aux

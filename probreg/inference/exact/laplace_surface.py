@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.checked_arrays import plus_offset
 from probreg.data.grouped_columns import ArrowGram
-from probreg.data.rows import plus_offset
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
@@ -40,7 +40,7 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
-from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts
+from probreg.inference.modes.level_newton import ArrowRows, Inverse, Parts
 from probreg.inference.modes.maximise import maximise
 from probreg.inference.modes.newton import bfgs_passes, rough_start, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood

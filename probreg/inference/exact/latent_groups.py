@@ -22,7 +22,7 @@ from probreg.inference.covariance import (
     DenseCovariance,
     ParameterCovariance,
 )
-from probreg.kernels.row_values import RowValues
+from probreg.kernels.anchored import RowValues
 from probreg.kernels.spectral import SineBasis
 from probreg.linalg import inverse_upper
 from probreg.model.model import Model

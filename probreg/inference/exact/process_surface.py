@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from probreg.data import Design
-from probreg.data.rows import full_weights
+from probreg.data.checked_arrays import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance
@@ -38,7 +38,7 @@ from probreg.inference.exact.latent_groups import (
     process_coefficients,
     with_priors,
 )
-from probreg.kernels.pairs import RowPairs
+from probreg.kernels.base import RowPairs
 from probreg.linalg import inverse_upper, root_of_square, triangular_log_det
 from probreg.model.model import Model
 from probreg.priors import Reference

@@ -24,8 +24,8 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     require_full_rank,
 )
-from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.obstacles import unsupported_kinds
+from probreg.inference.status import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.linalg import merge, solve_upper, triangular_log_det
 from probreg.model.model import Model

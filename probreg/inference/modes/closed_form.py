@@ -35,8 +35,8 @@ from probreg.inference.modes.level_rows import (
     least_squares_of_levels,
 )
 from probreg.inference.modes.wide import rotate_to_rows
-from probreg.inference.notes import Note, Topic, important_note
 from probreg.inference.obstacles import bounded_aux, improper_aux, unsupported_kinds
+from probreg.inference.status import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
 from probreg.linalg import (
     ColumnRank,

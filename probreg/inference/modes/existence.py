@@ -40,7 +40,7 @@ from probreg.inference.modes.separation import (
     non_zero,
     separation,
 )
-from probreg.inference.notes import (
+from probreg.inference.status import (
     Note,
     Topic,
     important_note,

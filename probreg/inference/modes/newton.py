@@ -17,8 +17,8 @@ import scipy
 from scipy.linalg import qr
 
 from probreg.data import Design, Frame
+from probreg.data.checked_arrays import minus_offset
 from probreg.data.moments import refuse_too_wide
-from probreg.data.rows import minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import (
     Array,
@@ -41,8 +41,8 @@ from probreg.inference.modes.existence import (
 from probreg.inference.modes.level_rows import FreeDirections
 from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
-from probreg.inference.notes import JOINT_SIGMA, Note, Topic, routine_note
 from probreg.inference.obstacles import VANISHING_NOISE, spare_rows
+from probreg.inference.status import JOINT_SIGMA, Note, Topic, routine_note
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
 from probreg.linalg import (
     one_blas_thread,

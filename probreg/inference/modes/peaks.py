@@ -21,8 +21,8 @@ from probreg.inference.base import (
 )
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
-from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.penalized.piecewise_linear import any_mode
+from probreg.inference.status import Note, Topic, important_note, routine_note
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model

@@ -22,10 +22,10 @@ from scipy.linalg import qr
 from probreg.data.design import Design
 from probreg.data.frame import Frame
 from probreg.data.grouped_columns import GroupColumns
+from probreg.data.grouped_moments import within_levels
 from probreg.data.implicit_columns import LazyColumns
-from probreg.data.level_moments import within_levels
 from probreg.inference.base import no_marks
-from probreg.inference.modes.level_separation import (
+from probreg.inference.modes.level_rows import (
     SLACK,
     STRICT,
     LevelDirections,

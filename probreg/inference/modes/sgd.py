@@ -15,7 +15,7 @@ import numpy as np
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive
 from probreg.data import Block
-from probreg.data.rows import full_weights, minus_offset
+from probreg.data.checked_arrays import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import (
     METHODS,
@@ -43,7 +43,7 @@ from probreg.inference.modes.epochs import (
 )
 from probreg.inference.modes.maximise import newton_step
 from probreg.inference.modes.newton import Mode, solution_at
-from probreg.inference.notes import Topic, important_note, routine_note
+from probreg.inference.status import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.linalg import one_blas_thread, row_blocks
 from probreg.model.model import Model

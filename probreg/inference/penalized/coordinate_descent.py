@@ -21,18 +21,18 @@ from probreg.inference.base import (
     Solution,
     Status,
 )
-from probreg.inference.modes.reduced_squares import (
+from probreg.inference.modes.wide import (
     ReducedSquares,
     WholeGram,
     partial_out,
 )
-from probreg.inference.notes import Note, Topic, important_note
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.penalty import KinkedPenalty, minimise
 from probreg.inference.penalized.proximal_newton import (
     kinked_solution,
     without_kinks,
 )
+from probreg.inference.status import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import (

@@ -19,8 +19,8 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import evenly_spaced, unit_diagonal
 from probreg.linalg.vec import vec_entries
-from probreg.model.hyperparameters import hyper_at, hyper_names, unit_prior
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_at, hyper_names, unit_prior
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import BlockPrior, JointPrior
 

@@ -15,8 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from probreg.compiled.cache import cached_njit
-from probreg.inference.penalized.interior_point import Inside
-from probreg.inference.penalized.kink_systems import ByRows
+from probreg.inference.penalized.kink_systems import ByRows, Inside
 from probreg.inference.penalized.kinks import KinkProblem
 
 Array = NDArray[np.float64]

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.errors import DataError, Incompatible
-from probreg.inference.penalized.interior_point import Inside, interior_point
 from probreg.inference.penalized.kink_systems import (
     ByColumns,
     ByRows,
+    Inside,
     NewtonSystem,
     Solved,
     active_set,
+    interior_point,
     polish,
 )
 from probreg.inference.penalized.kinks import (

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import plus_offset, some_rows
+from probreg.data.checked_arrays import plus_offset, some_rows
 from probreg.inference.base import Array, logs_of_aux, split_parameters
 from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift

@@ -62,7 +62,7 @@ from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
 from probreg.priors import Prior
 from probreg.priors.joint import mapping_of
-from probreg.system.progress import progress_bar
+from probreg.system.terminal import progress_bar
 
 
 class Step(NamedTuple):

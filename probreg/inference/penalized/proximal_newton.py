@@ -27,13 +27,6 @@ from probreg.inference.modes.existence import (
     multimodality_cause,
 )
 from probreg.inference.modes.separation import Separation
-from probreg.inference.notes import (
-    JOINT_SIGMA,
-    Note,
-    Topic,
-    important_note,
-    routine_note,
-)
 from probreg.inference.penalized.nonsmooth import (
     NonsmoothTerms,
     SearchCoordinates,
@@ -41,6 +34,13 @@ from probreg.inference.penalized.nonsmooth import (
     minimise_nonsmooth,
     no_errors,
     start_of,
+)
+from probreg.inference.status import (
+    JOINT_SIGMA,
+    Note,
+    Topic,
+    important_note,
+    routine_note,
 )
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model

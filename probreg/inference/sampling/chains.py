@@ -20,8 +20,8 @@ from probreg.inference.base import Array
 from probreg.inference.sampling import trajectory
 from probreg.inference.sampling.density import SampledDensity
 from probreg.linalg import one_blas_thread, threads
-from probreg.system.interrupts import Interrupts
-from probreg.system.progress import progress_bar
+from probreg.system.memory import Interrupts
+from probreg.system.terminal import progress_bar
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""Convergence of Markov chains: effective sample sizes, R-hat, and one status for every
-method with chains."""
+"""Checks of Markov chains: effective sample sizes, R-hat, one status for every method with chains, and whether a sine basis covers the sampled lengths."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +14,10 @@ from probreg.inference.base import (
     reported_coefficients,
 )
 from probreg.inference.reported import reported_parameters
+from probreg.inference.status import Note, Topic, important_note
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names, lengths_beyond
+from probreg.priors.gaussian_process import SineProcess, is_length
 
 R_HAT = 1.01  # convergence threshold (Vehtari et al. 2021)
 ESS = 100.0  # total effective draws, at which the Monte Carlo error of a mean is a tenth of its standard deviation
@@ -85,3 +87,30 @@ def _measure_series(beta: Array, others: Iterable[Array]) -> dict[str, Array]:
         ),
         "r_hat": np.asarray(array_stats.rhat(chains)),
     }
+
+
+def with_served_lengths(model: Model, solution: Solution) -> Solution:
+    """Return the solution with a note for each process that has draws of lengths outside the range of its sine basis."""
+    draws = solution.posterior.flat
+    notes = list[Note]()
+    for i, names in hyper_names(model.joint, model.design).items():
+        prior = model.joint.blocks[i].prior
+        if not isinstance(prior, SineProcess) or not all(
+            label in draws for label in names.values()
+        ):
+            continue
+        lengths = [names[name] for name, _ in prior.unknown if is_length(name)]
+        is_outside = lengths_beyond(
+            prior.basis, {name: draws[names[name]] for name, _ in prior.unknown}
+        )
+        if lengths and is_outside.any():
+            notes.append(
+                important_note(
+                    Topic.PRIOR,
+                    "{lengths}: {share:.0%} of the draws are outside the range of the sine basis; give a prior with quantiles "
+                    "0.01 to 0.99 inside it",
+                    lengths=" and ".join(lengths),
+                    share=np.mean(is_outside),
+                )
+            )
+    return replace(solution, notes=(*solution.notes, *notes))

@@ -35,10 +35,10 @@ from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import search_obstacle
 from probreg.inference.modes.peaks import Peak, find_peaks, notes_of_modes
 from probreg.inference.modes.separation import separation
-from probreg.inference.notes import Note, Severity, Topic, routine_note
 from probreg.inference.sampling import proposal
+from probreg.inference.sampling.laplace import with_corrected_intervals
 from probreg.inference.sampling.proposal import Component
-from probreg.inference.sampling.working import with_corrected_intervals
+from probreg.inference.status import Note, Severity, Topic, routine_note
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments, sample_of
 from probreg.model.model import Model

@@ -47,7 +47,6 @@ from probreg.inference.modes.peaks import (
     probability_shares,
 )
 from probreg.inference.modes.separation import separation
-from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.obstacles import improper_aux, improper_scales
 from probreg.inference.sampling.chains import (
     SamplerOutput,
@@ -55,21 +54,21 @@ from probreg.inference.sampling.chains import (
     sample,
 )
 from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
+from probreg.inference.sampling.laplace import with_corrected_intervals
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
     reparameterise,
     with_proxy_priors,
 )
-from probreg.inference.sampling.working import with_corrected_intervals
+from probreg.inference.status import Note, Topic, important_note, routine_note
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import threads
-from probreg.model.hyperparameters import hyper_names, plain_name
 from probreg.model.model import Model
+from probreg.model.term_priors import hyper_names, plain_name
 from probreg.priors import SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
-from probreg.system.interrupts import Interrupts
-from probreg.system.progress import progress_bar
-from probreg.system.terminal import percent
+from probreg.system.memory import Interrupts
+from probreg.system.terminal import percent, progress_bar
 
 
 @METHODS.register

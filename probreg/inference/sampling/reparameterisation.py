@@ -32,8 +32,8 @@ from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import ProximalLikelihood
 from probreg.linalg import factor_of, merge, root_of_curvature
 from probreg.linalg.vec import map_of_columns, with_aux
-from probreg.model.hyperparameters import unit_prior
 from probreg.model.model import Model
+from probreg.model.term_priors import unit_prior
 from probreg.priors import (
     ExponentialPower,
     Flat,

@@ -10,9 +10,9 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
+from probreg.data.checked_arrays import full_weights
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.implicit_columns import LazyColumns, dense_where_small
-from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import (
@@ -27,12 +27,12 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton_method import Newton
-from probreg.inference.notes import Topic, important_note, without_topic
+from probreg.inference.status import Topic, important_note, without_topic
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.linalg import one_blas_thread
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
-from probreg.system.progress import each_of
+from probreg.system.terminal import each_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,14 +23,14 @@ from probreg.errors import (
 )
 from probreg.inference.base import Array, Method, Solution, Status, log_names
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
-from probreg.inference.exact.joint_covariance import joint_covariance
+from probreg.inference.exact.evidence import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
-from probreg.inference.notes import Topic, important_note, without_topic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton
+from probreg.inference.status import Topic, important_note, without_topic
 from probreg.inference.uncertainty.clusters import (
     SmallSample,
     bartlett_square,

@@ -29,7 +29,7 @@ from probreg.inference.uncertainty.profile import find_crossing
 from probreg.inference.varying import FoundScales
 from probreg.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior
-from probreg.system.progress import progress_bar
+from probreg.system.terminal import progress_bar
 
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 # of theta: central differences of an estimate or a covariance, with an error of about 1e-8

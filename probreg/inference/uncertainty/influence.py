@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from probreg.data.rows import some_rows
+from probreg.data.checked_arrays import some_rows
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Solution
 from probreg.inference.uncertainty.clusters import (

@@ -3,22 +3,28 @@
 phi runs over the identified directions of (vec gamma, log aux), gamma on standardised columns. Covariances of an estimate
 and its one-step changes use them. `curvature_at_kinks` estimates the curvature of a piecewise linear loss from the density of
 residuals at its kinks.
+
+Leave-out results of a Gaussian fit at a fixed noise scale, without a refit.
+
+With V the covariance of the coefficients given all rows and X_g, e_g the rows and residuals of a group in units of the noise,
+R = I - X_g V X_g': the residuals about a fit without the group are R^-1 e_g, and the estimate moves by V X_g' R^-1 e_g (Cook & Weisberg
+1982, section 3.5).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 
 from probreg.data import Block, Frame
+from probreg.data.checked_arrays import full_weights
 from probreg.data.implicit_columns import row_gradients
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, hold_at_limits, log_names
-from probreg.inference.covariance import DenseCovariance
+from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
@@ -560,3 +566,28 @@ def root_of_inverse(H: Array) -> Array:
             "covariance of this kind. See check(model), or give a prior"
         )
     return root
+
+
+# an eigenvalue of R, below which the coefficients are not identified without these rows
+SINGULAR = 1e-10
+
+
+class WhitenedRows(NamedTuple):
+    """Residuals (n,), rows (n, p) and square roots of precisions (n,), in units of the noise."""
+
+    e: Array
+    X: Array
+    root: Array
+
+    @classmethod
+    def of(cls, model: Model, beta: Array, sigma: float) -> "WhitenedRows":
+        """Create them at coefficients (p,) and a noise scale."""
+        d = model.design
+        root = np.sqrt(full_weights(d.precision, d.n))
+        e = root * (d.observed - model.eta(beta[:, None])[:, 0]) / sigma
+        return cls(e, d.X * (root / sigma)[:, None], root)
+
+    def apart(self, rows: Array, V: ParameterCovariance) -> Array:
+        """R (n_g, n_g) of some rows."""
+        B = V.half(self.X[rows])
+        return np.asarray(np.eye(len(rows)) - B @ B.T)

@@ -37,7 +37,7 @@ from probreg.inference.uncertainty.information import (
 )
 from probreg.linalg import one_blas_thread
 from probreg.model.model import LocalModel, Model
-from probreg.system.progress import progress_bar
+from probreg.system.terminal import progress_bar
 
 
 class InnerPoint(NamedTuple):

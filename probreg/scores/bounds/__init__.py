@@ -8,12 +8,10 @@ from probreg.scores.bounds.balls import (
 )
 from probreg.scores.bounds.classes import (
     finite as finite,
-    pseudo_dimension as pseudo_dimension,
-    rademacher as rademacher,
-)
-from probreg.scores.bounds.complexities import (
     kernel_complexity as kernel_complexity,
     l1_complexity as l1_complexity,
+    pseudo_dimension as pseudo_dimension,
+    rademacher as rademacher,
 )
 from probreg.scores.bounds.result import Bound as Bound
 from probreg.scores.bounds.single import (

@@ -7,14 +7,15 @@ from typing import Literal
 import numpy as np
 
 from probreg.arguments.scalars import (
+    ArrayLike,
     Count,
     Fraction,
     NonNegative,
     Positive,
+    TableLike,
     check_arguments,
     shown_value,
 )
-from probreg.arguments.types import ArrayLike, TableLike
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds.balls import largest_beyond

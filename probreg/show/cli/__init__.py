@@ -1,3 +1,3 @@
 """The command line: `probreg demo`, `fit`, `predict`, `compare`, `check`, `diagnose`, `report`, `datasets`."""
 
-from probreg.show.cli.main import main as main
+from probreg.show.cli.parser import main as main

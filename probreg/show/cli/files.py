@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from probreg.arguments.types import DataFrame
+from probreg.arguments.scalars import DataFrame
 from probreg.datasets import list_datasets, load_dataset
 from probreg.errors import DataError
 from probreg.formula.terms import left_of

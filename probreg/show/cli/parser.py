@@ -1,13 +1,20 @@
-"""The commands, their options and the values of these. A value that cannot be parsed is a usage error."""
+"""The commands, their options and the values of these, and the run of one command with its exit code.
+
+0: success. 1: the command fails (a file that cannot be read or written, data that do not fit the model, a method that cannot
+fit it), or `check` or `diagnose` finds a problem. 2: an unknown option, value or name.
+"""
 
 import argparse
-from collections.abc import Callable
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
 import probreg
-from probreg.arguments.scalars import check_prob
-from probreg.arguments.types import DataArray
+from probreg.arguments.scalars import DataArray, check_prob
 from probreg.data.weights import named_weights
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
@@ -299,3 +306,51 @@ def parse_groups(text: str) -> Any:
                 f"{word!r} is not one of {', '.join(get_args(Groups))}; write one of them, or FACTOR=WORD for each factor"
             )
     return pairs if "=" in text else text
+
+
+FAILURE, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command in `arguments`, by default the arguments of the process, and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without ✓ or ° prints ?
+            stream.reconfigure(errors="replace")
+    try:
+        parser = build_parser()
+        options = parser.parse_args(arguments)
+        if options.command is None:
+            parser.print_help()
+            code = 0
+        else:
+            code = options.command(options)
+        sys.stdout.flush()  # a full disk is an error here, not at the very end
+    except ProbregError as error:
+        code = _fail(error.command_line_text)
+    except KeyboardInterrupt:
+        code = _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as head, has stopped
+        _discard_output()
+        code = FAILURE
+    except OSError as error:
+        _discard_output()
+        name = error.filename or "the output"
+        code = _fail(f"{name} cannot be written or read: {error.strerror or error}")
+    except Exception as error:
+        if os.environ.get("PROBREG_TRACEBACK"):
+            raise
+        code = _fail(
+            f"internal error, {type(error).__name__}: {error}; set PROBREG_TRACEBACK=1 to see where, and report it"
+        )
+    sys.exit(code)
+
+
+def _fail(message: str, code: int = FAILURE) -> int:
+    write_message(message)
+    return code
+
+
+def _discard_output() -> None:
+    """Send the rest of the buffer nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

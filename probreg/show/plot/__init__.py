@@ -9,11 +9,9 @@ from probreg.show.plot.chains import energy, ppc, rank, trace
 from probreg.show.plot.coefficients import coefficients, prior_weight
 from probreg.show.plot.diagnose import diagnose, rootogram
 from probreg.show.plot.effects import effects
-from probreg.show.plot.fitted import fitted
-from probreg.show.plot.regret import regret
+from probreg.show.plot.fitted import fitted, smooth
 from probreg.show.plot.reliability import reliability
-from probreg.show.plot.simulation import bias_variance, sbc
-from probreg.show.plot.smooth import smooth
+from probreg.show.plot.simulation import bias_variance, regret, sbc
 from probreg.show.plot.survival import survival
 from probreg.show.plot.tuning import path, tune
 

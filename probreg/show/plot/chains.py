@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import check_arguments
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure, check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import integer_response, observation_rows

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from probreg.arguments.scalars import Probability, check_arguments
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure, Probability, check_arguments
 from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.comparison.same_question import fits_by_name
 from probreg.errors import Incompatible, ProbregError

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from probreg.arguments.scalars import Probability, check_arguments
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure, Probability, check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.diagnostics.after.fit_arrays import arrays_of_fit
 from probreg.diagnostics.after.influence import influence_measures

@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.keywords import list_names
-from probreg.arguments.scalars import Names, Probability, Word, check_arguments
-from probreg.arguments.types import Figure
-from probreg.data.rows import full_weights
+from probreg.arguments.scalars import (
+    Figure,
+    Names,
+    Probability,
+    Word,
+    check_arguments,
+    list_names,
+)
+from probreg.data.checked_arrays import full_weights
 from probreg.errors import DataError
 from probreg.fits.effects_table import effects_called
 from probreg.fits.fit import Fit
@@ -21,10 +26,11 @@ from probreg.show.plot.fitted import (
     draw_curve,
     draw_points,
 )
-from probreg.show.plot.observations import bin_means, count_censored
-from probreg.show.plot.reference_grid import (
+from probreg.show.plot.observations import (
     FEW,
     ReferenceGrid,
+    bin_means,
+    count_censored,
     format_value,
     groups_along,
 )

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, Word, check_arguments
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure, Probability, Word, check_arguments
 from probreg.comparison.same_question import method_name
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit

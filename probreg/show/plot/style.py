@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import PositivePair
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure, PositivePair
 from probreg.fits.fit import Fit
 
 Size = PositivePair  # inches, width and height

@@ -5,11 +5,15 @@ from warnings import catch_warnings
 
 import numpy as np
 
-from probreg.arguments.keywords import list_names
-from probreg.arguments.scalars import Probability, Word, check_arguments
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import (
+    Figure,
+    Probability,
+    Word,
+    check_arguments,
+    list_names,
+)
 from probreg.comparison.effects.scenarios import population, row_groups
-from probreg.data.formula.variables import variables
+from probreg.data.formula.functions import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import MAX_OBSERVATIONS, observation_rows

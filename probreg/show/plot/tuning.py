@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, check_arguments
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure, Positive, check_arguments
 from probreg.comparison.tuning import RegularisationPath, TuningResult
 from probreg.errors import DataError
 from probreg.show.plot.style import (

@@ -8,18 +8,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from probreg.arguments.keywords import list_names
-from probreg.arguments.scalars import Flag, Names, Probability, Word, check_arguments
-from probreg.arguments.types import TableLike
+from probreg.arguments.scalars import (
+    Flag,
+    Names,
+    Probability,
+    TableLike,
+    Word,
+    check_arguments,
+    list_names,
+)
 from probreg.comparison import Comparison, compare
-from probreg.comparison.rendering import (
+from probreg.comparison.comparison import (
     choose_parameters,
     kinds_of_intervals,
     parameter_table,
     printed_smooths,
 )
 from probreg.comparison.same_question import fits_by_name
-from probreg.data.formula.variables import categories
+from probreg.data.formula.functions import categories
 from probreg.diagnostics.after import diagnose
 from probreg.diagnostics.before import Finding, check
 from probreg.errors import DataError
@@ -39,7 +45,7 @@ from probreg.show.report.sections import (
     versions,
 )
 from probreg.system.disk import destination, write_whole
-from probreg.system.progress import progress_bar
+from probreg.system.terminal import progress_bar
 from probreg.tables import Table
 
 SECTIONS = {

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.keywords import list_names
+from probreg.arguments.scalars import list_names
 from probreg.comparison.effects.scenarios import (
     Contrast,
     Population,
@@ -23,7 +23,7 @@ from probreg.comparison.hypotheses.posterior import (
     described_combinations,
     probability_of_inequalities,
 )
-from probreg.data.formula.variables import categories
+from probreg.data.formula.functions import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import rows_without_estimate

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.types import Figure
+from probreg.arguments.scalars import Figure
 from probreg.data.formula.columns import read_table
-from probreg.data.formula.variables import variables
+from probreg.data.formula.functions import variables
 from probreg.diagnostics.before import Finding
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit

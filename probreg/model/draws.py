@@ -1,10 +1,13 @@
-"""A process off the rows of a fit whose draws hold its hyperparameters h and its values f(A) at the distinct rows A.
+"""The log prior at the draws of a posterior, and processes off the rows of a fit given its draws.
+
+Draws of a process, or of effects by group, include their hyperparameters h, and the coefficients alone have no known density: the log prior of such a
+draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
 
 Given both it is at other points N(k(x, A) k(A, A)^+ f(A), s^2 R(x, z)), R = k(x, z) - k(x, A) k(A, A)^+ k(A, z), all at h. The columns
 of the design are 1 at one of these rows and 0 elsewhere, so that this mean, less what they say, is added to each draw with R.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,13 +16,90 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible
-from probreg.kernels.anchored import AnchoredBasis
-from probreg.kernels.row_values import RowValues
+from probreg.kernels.anchored import AnchoredBasis, RowValues
 from probreg.kernels.sums import RowSums, covariance_left, root_left
 from probreg.model.group_effects import LinearSums, inputs_of, weigh_sums
+from probreg.model.model import Model
+from probreg.model.term_priors import hyper_at, hyper_names
+from probreg.priors import HierarchicalPrior
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
+
+
+def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
+    """Return the names in draws of the hyperparameters that the density of a block needs, by the number of the block."""
+    names = hyper_names(model.joint, model.design)
+    return {
+        i: draw_names
+        for i, draw_names in names.items()
+        if not model.joint.blocks[i].prior.known
+    }
+
+
+def blocks_given_scales(model: Model) -> frozenset[int]:
+    """Return the numbers of the blocks with coefficients that are drawn given their hyperparameters: effects by group, and processes.
+
+    Their density p(b | h) is a part of the model and no prior that a user states.
+    """
+    grouped = {
+        i
+        for i, b in enumerate(model.joint.blocks)
+        if model.design.grouped_of(b.columns) is not None
+    }
+    return frozenset(grouped | set(needed_hyper(model)))
+
+
+def log_prob_of_coefficients(
+    model: Model,
+    draws: Mapping[str, Array],
+    *,
+    proper: bool = False,
+    blocks: Collection[int] | None = None,
+) -> Array:
+    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,), of all blocks or of some; with `proper` of proper
+    blocks alone whose density is known without h."""
+    hyper = {
+        i: hyper_at(model.joint, model.design, i, draws)
+        for i in needed_hyper(model)
+        if (blocks is None or i in blocks) and not proper
+    }
+    sigma = np.asarray(model.noise(draws))
+    return model.joint.log_prob_given(
+        draws["beta"], hyper, sigma, proper=proper, blocks=blocks
+    )
+
+
+def log_prob_of_hyper(
+    model: Model, draws: Mapping[str, Array], *, proper: bool = False
+) -> dict[str, Array]:
+    """log p(h) (...,) of each hyperparameter that the density of the coefficients is given."""
+    log_probs: dict[str, Array] = {}
+    for i, names in needed_hyper(model).items():
+        prior = model.joint.blocks[i].prior
+        if isinstance(prior, HierarchicalPrior) and (prior.proper or not proper):
+            densities = prior.log_prob_of_hyper(
+                {h: draws[name] for h, name in names.items()}
+            )
+            log_probs |= {name: densities[h] for h, name in names.items()}
+    return log_probs
+
+
+def log_prior_of_draws(
+    model: Model, draws: Mapping[str, Array], *, proper: bool = False
+) -> Array:
+    """log p(beta, aux, h) (...,) at each draw; with `proper` of the proper parts of the prior alone, of a process log p(h).
+
+    Powers of p(beta | h) would weigh h by how many columns a process has (Kallioinen et al. 2024 scale the priors of h).
+    """
+    # log p(beta, aux, h) = log p(beta | aux, h) + log p(aux) + log p(h)
+    total = log_prob_of_coefficients(model, draws, proper=proper)
+    for a in model.unknown:
+        if model.aux_prior(a).proper or not proper:
+            total = total + model.aux_prior(a).log_prob(np.asarray(draws[a]))
+    for log_probs in log_prob_of_hyper(model, draws, proper=proper).values():
+        total = total + log_probs
+    return total
 
 
 @dataclass(frozen=True, eq=False)
