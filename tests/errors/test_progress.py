@@ -266,9 +266,10 @@ VERBS: dict[str, Callable[[int, bool | None], object]] = {
     "tune": lambda n, show: pr.tune(
         FEW, scales=np.geomspace(0.1, 10.0, n), folds=2, progress=show
     ),
-    "compare_models": lambda n, show: pr.compare_models(
-        [FITTED if n < MUCH else _large()], progress=show
-    ),
+    "compare_models": lambda n, show: [
+        pr.compare_models([FITTED if n < MUCH else _large()], progress=show)
+        for _ in range(1 if n < MUCH else 100)
+    ],
     "sbc": lambda n, show: pr.sbc(LINE, "conjugate", n, progress=show),
     "coverage": lambda n, show: pr.coverage(
         FEW, TRUTH, kinds=["wald"], reps=n, progress=show
