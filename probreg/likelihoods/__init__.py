@@ -1,4 +1,4 @@
-"""Likelihoods p(y | eta, aux), one file each.
+"""Likelihoods p(y | eta, aux), one file for each family or for a few related ones.
 
 A new likelihood needs one class in a file, one line here and its name in `LikelihoodName`, for completion in editors.
 """

@@ -7,7 +7,7 @@ from math import exp
 from typing import Any, Literal
 
 import numpy as np
-from numpy import log, log1p
+from numpy import log, log1p  # of numbers and arrays
 from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity, Row

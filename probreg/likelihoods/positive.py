@@ -5,7 +5,7 @@ from math import exp
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy import log
+from numpy import log  # of numbers and arrays
 from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity, Row
