@@ -11,7 +11,7 @@ from probreg.arguments.scalars import DataArray, Dataset
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.inference import Method, Solution, Status
-from probreg.inference.base import hold_at_limits
+from probreg.inference.base import is_exact
 from probreg.inference.status import Note, Topic, important_note
 from probreg.model.model import Model
 
@@ -160,11 +160,8 @@ class Fitted:
         require_predictive(self)
         if solution.df is not None and solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate
-        if any(
-            solution.aux.get(a) == 0
-            for a in hold_at_limits(self.model, solution).unknown
-        ):
-            return np.inf  # the fit is exact
+        if is_exact(self.model, solution):
+            return np.inf
         return float(self.model.log_lik(solution.beta, **solution.aux))
 
     @property

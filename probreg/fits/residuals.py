@@ -14,6 +14,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted, require_predictive
 from probreg.fits.inference_data import label_rows
 from probreg.fits.prediction import predictive
+from probreg.inference.base import is_exact
 from probreg.likelihoods import (
     DifferentiableLikelihood,
     Likelihood,
@@ -113,9 +114,13 @@ def noiseless_obstacle(fit: Fitted) -> str | None:
     """Return why all residuals are zero up to rounding, or None if they are not."""
     sigma = fit.model.noise(fit.aux, None)
     y = fit.model.design.observed
-    if sigma is None or sigma > _ROUNDING * np.abs(y).max():
+    if is_exact(fit.model, fit.solution):
+        size = ""
+    elif sigma is None or sigma > _ROUNDING * np.abs(y).max():
         return None
-    return f"the fit meets every response exactly (sigma = {sigma:.1g}), so that no residual is left"
+    else:
+        size = f" (sigma = {sigma:.1g})"
+    return f"the fit meets every response exactly{size}, so that no residual is left"
 
 
 def rounding_error(fit: Fitted) -> float:

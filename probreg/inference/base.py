@@ -410,6 +410,12 @@ def hold_at_limits(model: Model, solution: Solution) -> Model:
     return hold_aux_at_limits(model, solution.aux, solution.status)
 
 
+def is_exact(model: Model, solution: Solution) -> bool:
+    """Return whether an unknown nuisance parameter vanished, so that the fit meets every response exactly."""
+    unknown = hold_at_limits(model, solution).unknown
+    return any(solution.aux.get(name) == 0 for name in unknown)
+
+
 def hold_aux_at_limits(model: Model, aux: Mapping[str, float], status: Status) -> Model:
     """Hold those nuisance parameters of a mode that are at their limit, 0 or infinity."""
     likelihood = model.likelihood

@@ -136,3 +136,15 @@ def test_rows_beyond_the_data_are_named_by_their_numbers(tmp_path: Path):
     loaded = without_rows(mixed, tmp_path, keep=True)
     table = pd.DataFrame({"x": [90.0], "mixed": ["a"]})
     assert predictions_table({"fit": loaded}, table, 0.95).remarks == []
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+def test_pictures_of_exact_fits_have_residuals_and_the_response():
+    data = {"x": [0.0, 1.0, 2.0], "y": [1.0, 2.0, 5.0]}
+    for likelihood in ("gaussian", "gamma"):
+        model = pr.Model.from_formula("y ~ x + I(x**2)", data, likelihood=likelihood)
+        fit = pr.fit(model)
+        titles = [axis.get_title(loc="left") for axis in plot.diagnose(fit).axes]
+        assert titles == ["Residuals", "Response"]
+        with pytest.raises(pr.Incompatible, match="exactly"):
+            pr.residuals(fit, "quantile")

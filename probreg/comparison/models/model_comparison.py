@@ -30,7 +30,7 @@ from probreg.fits.leave_out.rows import (
     log_mean_density,
 )
 from probreg.inference import Status
-from probreg.inference.base import hold_at_limits
+from probreg.inference.base import is_exact
 from probreg.likelihoods import OfTrials
 from probreg.system.terminal import progress_bar
 from probreg.tables import PrintsTable, Table
@@ -264,9 +264,7 @@ def _unusable(fit: Fit) -> str | None:
     solution = fit.solution
     if solution.status is Status.NO_MAXIMUM:
         return f"{solution.status.value} ({solution.detail})"
-    if exact_fit(fit) or any(
-        solution.aux.get(a) == 0 for a in hold_at_limits(fit.model, solution).unknown
-    ):
+    if exact_fit(fit) or is_exact(fit.model, solution):
         return "the fit meets every response exactly, so that its density has no bound"
     if fit.method.probabilities:
         return None

@@ -23,7 +23,14 @@ from probreg.data import Block, Frame
 from probreg.data.checked_arrays import full_weights
 from probreg.data.implicit_columns import row_gradients
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import Array, Solution, Status, hold_at_limits, log_names
+from probreg.inference.base import (
+    Array,
+    Solution,
+    Status,
+    hold_at_limits,
+    is_exact,
+    log_names,
+)
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
@@ -549,12 +556,11 @@ def estimate_of(
         raise NotConverged(
             f"{purpose} does not exist: {solution.status.value} ({solution.detail})"
         )
-    model = hold_at_limits(model, solution)
-    if any(solution.aux[a] <= 0 for a in model.unknown):
+    if is_exact(model, solution):
         raise NotConverged(
             f"{purpose} does not exist: the fit meets every response exactly, so {_AT_ZERO}"
         )
-    return Estimate(model, solution)
+    return Estimate(hold_at_limits(model, solution), solution)
 
 
 def root_of_inverse(H: Array) -> Array:

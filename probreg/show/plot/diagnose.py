@@ -14,7 +14,7 @@ from probreg.diagnostics.after.influence import influence_measures
 from probreg.diagnostics.findings import NotApplicable
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import quantile_residuals
+from probreg.fits.residuals import noiseless_obstacle, quantile_residuals
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.show.plot.observations import (
     Observations,
@@ -52,7 +52,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
 
     A measured response has the pictures that R draws for a linear model, and the response against its fitted mean. Counts have
     a rootogram: roots of observed and expected frequencies. Events and classes have calibration. Leverage, with contours of
-    Cook's distance, is left out for likelihoods with kinks and for priors that are not normal. A quantile residual is
+    Cook's distance, is left out for likelihoods with kinks and for priors that are not normal. A fit that meets every response
+    exactly has neither leverage nor quantile residuals. A quantile residual is
     Phi^-1(P(Y <= y)) under the predictive distribution, standard normal up to estimation if the model is right, and randomised
     for a discrete response.
 
@@ -88,7 +89,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
     """
     seen = observations(fit)
     z = np.zeros(0)
-    if fit.model.likelihood.has_cdf:
+    exact = noiseless_obstacle(fit)
+    if fit.model.likelihood.has_cdf and exact is None:
         z = quantile_residuals(fit, seen.rows)
     pictures = _panels_by_title(fit, seen, z)
     across = 2 if len(pictures) == 4 else min(len(pictures), 3)
@@ -105,7 +107,7 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
     bands = f"Bands: {100 * BAND:g} %"
     censored = count_censored(fit, "have a quantile residual only")
     name = f"{method_name(fit)}, {place}"
-    footnote(fig, name, beyond(z), seen.note, censored, bands)
+    footnote(fig, name, beyond(z), seen.note, censored, exact or bands)
     return fig
 
 
@@ -117,9 +119,9 @@ def _panels_by_title(
     is_number = not isinstance(likelihood, OfClasses) or isinstance(
         likelihood, OfTrials
     )
-    if likelihood.has_cdf:
-        if is_number:
-            draws["Residuals"] = lambda ax: _draw_residuals(ax, fit, seen, z)
+    if likelihood.has_cdf and is_number:
+        draws["Residuals"] = lambda ax: _draw_residuals(ax, fit, seen, z)
+    if len(z):
         draws["Quantiles"] = lambda ax: _draw_quantiles(ax, z)
         if is_number:
             draws["Spread"] = lambda ax: _draw_spread(ax, fit, seen, z)
