@@ -136,6 +136,8 @@ class SineBasis(KernelBasis):
         ends = self.ends
         half = hsgp(high, X, range=ends, **settings).half_width.tolist()
         settings["half_width"] = half
+        if "size" in settings:
+            settings.pop("tol", None)
         counts = hsgp(low, X, range=ends, **settings).counts
         return replace(
             hsgp(self.kernel, X, range=ends, half_width=half, size=list(counts)),
@@ -171,7 +173,7 @@ def hsgp(
     X: ArrayLike,
     *,
     range: ArrayLike | None = None,
-    tol: Fraction = 1e-3,
+    tol: Fraction | None = None,
     size: Any = None,
     half_width: Any = None,
 ) -> SineBasis:
@@ -188,8 +190,8 @@ def hsgp(
         Rows; d is at most 3.
     range : (low, high) or sequence of them, optional
         The range of the basis, for all columns or for each; by default the range of X. Rows beyond it raise DataError.
-    tol : float
-        The error of either kind that is allowed, as a share of k(x, x).
+    tol : float, optional
+        The error of either kind that is allowed, as a share of k(x, x), 1e-3 by default; not with both `size` and `half_width`.
     size : int or sequence of int, optional
         The number of sines, for all columns or for each.
     half_width : float or sequence of float, optional
@@ -227,10 +229,16 @@ def hsgp(
     centre = (low + high) / 2.0
     reach = (high - low) / 2.0
     profiles = [resolved.along(j) for j, _ in enumerate(low)]
-    L = _half_widths(profiles, reach, tol, _one_each("half_width", half_width, d))
+    widths, sizes = _one_each("half_width", half_width, d), _one_each("size", size, d)
+    if tol is not None and None not in (*widths, *sizes):
+        raise DataError(
+            "tol= has no effect beside size= and half_width=: leave one of the three out"
+        )
+    tol = 1e-3 if tol is None else tol
+    L = _half_widths(profiles, reach, tol, widths)
     counts = [
         _functions(k, w, tol) if m is None else _check_size(m)
-        for k, w, m in zip(profiles, L, _one_each("size", size, d), strict=True)
+        for k, w, m in zip(profiles, L, sizes, strict=True)
     ]
     if math.prod(counts) > MOST_FUNCTIONS:
         shape = " x ".join(f"{m:,}" for m in counts)

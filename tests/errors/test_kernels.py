@@ -219,6 +219,7 @@ LINE = np.linspace(0.0, 10.0, 30)
         (lambda: kernels.basis(RBF, LINE, "hsgp", half_width=4.0), "half_width is more than 5, half the range of column 0, got 4.0"),
         (lambda: kernels.basis(RBF, LINE, "hsgp", size=0), "size is a whole number from 1 to 10,000, or one for each column, got 0"),
         (lambda: kernels.basis(RBF, LINE, "hsgp", size=(3, 4)), "size is one number, or one for each of 1 columns, got 2"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", tol=0.1, size=4, half_width=50.0), "tol= has no effect beside size= and half_width="),
         (lambda: kernels.basis(kernels.Matern(1.0, 0.5), LINE, "hsgp", tol=1e-5), "functions: take a larger tol, size=, a longer length"),
     ],
 )  # fmt: skip
