@@ -781,7 +781,13 @@ def test_what_cannot_be_is_refused_in_words():
             pr.DataError,
             "already gives the fold",
         ),
-        (lambda: tune(model, "loo", folds=5), pr.DataError, "loo deals no folds"),
+        (lambda: tune(model, "loo", folds=5), pr.DataError, "folds= goes with cv"),
+        (lambda: tune(model, "loo", seed=5), pr.DataError, "seed= goes with cv"),
+        (
+            lambda: tune(model, "cv", folds=[1, 2] * 20, seed=5),
+            pr.DataError,
+            "leave seed= out",
+        ),
         (
             lambda: tune(model, "aic", rule="1se"),
             pr.DataError,

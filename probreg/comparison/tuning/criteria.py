@@ -39,7 +39,7 @@ class Request:
     loss: LossName
     folds: Any = 10
     groups: Any = None
-    seed: int = 0
+    seed: int | None = None
     model: Model | None = None
 
 

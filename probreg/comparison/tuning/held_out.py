@@ -42,7 +42,7 @@ from probreg.system.terminal import each_of, progress_bar
 
 
 def folds_of(
-    model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
+    model: Model, folds: Any = 10, *, groups: Any = None, seed: int | None = None
 ) -> Array:
     """Return the fold (n,) of each row, 0 to K - 1: from one label per row, or K random folds of nearly equal weight.
 
@@ -56,10 +56,11 @@ def folds_of(
     design = model.design
     design.need_rows("cross-validation")
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer):
-        if groups is not None:
-            raise DataError(
-                "folds= already gives the fold of every row: leave groups= out, or give a number of folds"
-            )
+        for name, value in (("groups", groups), ("seed", seed)):
+            if value is not None:
+                raise DataError(
+                    f"folds= already gives the fold of every row: leave {name}= out, or give a number of folds"
+                )
         labels = as_array(folds, "folds")
         if labels.ndim and len(labels) == design.rows:
             labels = labels[design.places]
@@ -86,7 +87,7 @@ def folds_of(
     if model.likelihood.levels and design.observed.ndim == 1 and groups is None:
         kind = design.observed.astype(int)
     weight = np.bincount(codes, design.row_weights)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed or 0)
     return _assign_folds(weight, kind, int(folds), rng)[codes]
 
 

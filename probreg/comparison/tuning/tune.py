@@ -346,7 +346,7 @@ def tune(
     groups: ArrayLike | None = None,
     rule: Literal["min", "1se"] = "min",
     score: LossName = "log",
-    seed: Seed = 0,
+    seed: Seed | None = None,
     progress: Flag | None = None,
 ) -> TuningResult:
     """Multiply the scales of a prior by the factor with the best value of a criterion.
@@ -370,8 +370,8 @@ def tune(
         "1se" takes the strongest prior with a score within one standard error of the minimum.
     score : {"log", "squared", "zero_one"}
         The loss of a held-out observation.
-    seed : int
-        Seed of the folds.
+    seed : int, optional
+        Seed of random folds, 0 by default.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -414,10 +414,11 @@ def tune(
             f"score={score!r} goes with cv and loo; {criterion.name} has a score of its own"
         )
     default_folds = isinstance(folds, int) and folds == 10
-    if not criterion.deals and (groups is not None or not default_folds):
-        raise DataError(
-            f"folds= and groups= go with cv; {criterion.name} deals no folds"
-        )
+    stated = {"folds": not default_folds, "groups": groups is not None}
+    stated["seed"] = seed is not None
+    for name, is_stated in stated.items():
+        if is_stated and not criterion.deals:
+            raise DataError(f"{name}= goes with cv; {criterion.name} has no folds")
     with progress_bar("tune", show=progress):
         solution = modes(model, grid_of(model, scales, criterion.grid))
         reason = criterion.obstacle(model)
@@ -500,7 +501,7 @@ def tune_svr(
     C: ArrayLike,
     epsilon: ArrayLike,
     folds: ArrayLike = 10,
-    seed: Seed = 0,
+    seed: Seed | None = None,
 ) -> Fit:
     """Choose C and epsilon of a support vector regression by the mean absolute error of K-fold cross-validation.
 
@@ -517,8 +518,8 @@ def tune_svr(
         The half widths of the tube to try, each with every C.
     folds : int or array (n,)
         Their number, or one label per row; as many folds as rows leave one row out.
-    seed : int
-        Seed of the folds.
+    seed : int, optional
+        Seed of random folds, 0 by default.
 
     Returns
     -------
