@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import exprel
 
 from probreg.comparison.attribution import (
+    SMALLEST_SHARE,
     Explanation,
     explain_fits,
     missing_estimate,
@@ -16,7 +17,7 @@ from probreg.comparison.attribution import (
     share_text,
 )
 from probreg.comparison.differences import MODEL, Cause, FitPair, SpecificCause, summary
-from probreg.comparison.numbers import FitTable, by_outcome
+from probreg.comparison.numbers import RANK_DECIMALS, FitTable, by_outcome
 from probreg.comparison.shares import has_bad_chains
 from probreg.fits.goodness import exact_fit
 from probreg.inference import Status
@@ -164,7 +165,7 @@ class _PairCauses:
         threshold = least_share * max([self.apart, *sizes.values()])
         gap = abs(float(row["difference"]))
         effects = {cause for cause in shares if cause.cause in _EFFECT_CAUSES}
-        order = sorted(sizes, key=sizes.__getitem__, reverse=True)
+        order = sorted(sizes, key=lambda c: -round(sizes[c], RANK_DECIMALS))
         if effects and of_width in order:
             order.remove(of_width)
             order.append(of_width)
@@ -276,7 +277,7 @@ def _log_width_ratio(base: Row, fit: Row) -> float:
 def _describe_difference(fit: Row, causes: list[AttributedCause]) -> str:
     """Describe the size of a difference without shares, and list its causes."""
     sizes = []
-    if np.isfinite(fit["difference"]):
+    if SMALLEST_SHARE <= abs(fit["difference"]) < np.inf:
         sizes.append(f"shift {fit['difference']:+.2g} SE")
     if np.isfinite(fit["se_ratio"]):
         sizes.append(f"SE ratio {fit['se_ratio']:.3g}")

@@ -18,7 +18,7 @@ from probreg.comparison.differences import (
     has_monte_carlo_error,
     summary,
 )
-from probreg.comparison.numbers import Estimates, Step
+from probreg.comparison.numbers import RANK_DECIMALS, Estimates, Step
 from probreg.comparison.prior_path import PriorPath
 from probreg.comparison.prior_weight import (
     aux_prior_words,
@@ -28,7 +28,6 @@ from probreg.comparison.prior_weight import (
 from probreg.comparison.same_question import (
     differing_terms,
     fits_by_name,
-    method_name,
     refuse_unlike,
 )
 from probreg.comparison.shares import (
@@ -129,8 +128,8 @@ class Explanation(PrintsTable):
             raise DataError(
                 f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}"
             )
-        sizes = self.sizes.loc[param]
-        if len(sizes) and sizes.max() > _ROUNDING:
+        sizes = self.sizes.loc[param].round(RANK_DECIMALS)
+        if sizes.any():
             return str(sizes.idxmax())
         return ""
 
@@ -185,13 +184,14 @@ class Explanation(PrintsTable):
         """The shares of the parameters that differ most, by size, with their sums; the sentences of the largest are notes."""
         import pandas as pd
 
-        order = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index
+        ranked = self.sizes.round(RANK_DECIMALS)
+        order = ranked.max(axis=1).sort_values(ascending=False, kind="stable").index
         rows: dict[tuple[str, str], list[float]] = {}
         n_params = 7  # parameters in a print
         n_causes = 3  # of each of them
         for param in [p for p in self.sizes.index if p in order[:n_params]]:
             row = self.shares.sel(param=param)
-            sizes = self.sizes.loc[param].sort_values(ascending=False, kind="stable")
+            sizes = ranked.loc[param].sort_values(ascending=False, kind="stable")
             causes = sizes.index[sizes >= SMALLEST_SHARE]
             shares = {cause: row.sel(cause=cause) for cause in causes[:n_causes]}
             if len(causes) > n_causes:
@@ -456,8 +456,8 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
             return _scale_prior_text(scale_priors(fit).get(cause.subject), cause)
         case Cause.LIKELIHOOD:
             return str(fit.model.likelihood)
-        case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY:
-            return method_name(fit)
+        case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY | Cause.POINTS:
+            return fit.method_label
         case Cause.SKEWNESS | Cause.APPROXIMATION:
             return _SUMMARIES[summary(fit)]
         case Cause.SMALL_SAMPLE:

@@ -19,7 +19,12 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.comparison.attributed_causes import Attribution, attribute_differences
-from probreg.comparison.numbers import FitTable, dataset, incomparable_parameters
+from probreg.comparison.numbers import (
+    RANK_DECIMALS,
+    FitTable,
+    dataset,
+    incomparable_parameters,
+)
 from probreg.comparison.prior_weight import rowless
 from probreg.comparison.same_question import (
     check_kind,
@@ -223,11 +228,11 @@ def _distances(table: FitTable) -> Array:
     estimate = data["estimate"].values
     base = data["estimate"].sel(fit=table.baseline).values
     ratio = data["se_ratio"].values
-    size = np.fmax(
-        np.abs(data["difference"].values),
-        np.abs(np.log(np.where(ratio > 0, ratio, 1.0))),
-    )
-    unlike = (np.isnan(estimate) != np.isnan(base)) | ((estimate == 0.0) != (base == 0))
+    difference = np.abs(data["difference"].values).round(RANK_DECIMALS)
+    log_ratio = np.abs(np.log(np.where(ratio > 0, ratio, 1.0))).round(RANK_DECIMALS)
+    size = np.fmax(difference, log_ratio)
+    unlike = ((estimate == 0.0) != (base == 0)) & (difference != 0.0)
+    unlike |= np.isnan(estimate) != np.isnan(base)
     unlike &= data["kind"].values != ""
     return np.where(unlike, np.inf, np.nan_to_num(size, posinf=0.0))
 

@@ -33,6 +33,7 @@ class Cause(Enum):
     MEAN_DF = "degrees of freedom of the mean"
     SCALE_UNCERTAINTY = "uncertainty of the standard deviations"
     SCALE_PRIOR = "prior of the standard deviations"
+    POINTS = "quadrature points"
     LIKELIHOOD = "likelihood"
     PRIOR = "prior"
     FIXED_PARAMETER = "fixed"
@@ -50,7 +51,7 @@ class Cause(Enum):
 
 
 MODEL = (
-    Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR, Cause.LIKELIHOOD, Cause.PRIOR, Cause.FIXED_PARAMETER,
+    Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR, Cause.POINTS, Cause.LIKELIHOOD, Cause.PRIOR, Cause.FIXED_PARAMETER,
     Cause.PARAMETER_PRIOR,
 )  # fmt: skip
 
@@ -96,8 +97,15 @@ class FitPair:
             differs[Cause.LIKELIHOOD] = ""
         if not same_prior(base, fit):
             differs[Cause.PRIOR] = ""
+        # of the values that a model holds, those that the evidence found are not fixed
+        fixed = [
+            {k: v for k, v in m.fixed.items() if k not in f.solution.hyper}
+            for m, f in ((a, base), (b, fit))
+        ]
         for name in a.likelihood.nuisance:
-            if a.likelihood == b.likelihood and a.fixed.get(name) != b.fixed.get(name):
+            if a.likelihood == b.likelihood and fixed[0].get(name) != fixed[1].get(
+                name
+            ):
                 differs.setdefault(Cause.FIXED_PARAMETER, name)
         for name in a.unknown:
             if name in b.unknown and a.aux_prior(name) != b.aux_prior(name):
@@ -194,6 +202,9 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
         differs[Cause.MEAN_DF] = ""
     if (found[0] and sampled[1]) or (sampled[0] and found[1]):
         differs[Cause.SCALE_UNCERTAINTY] = ""
+    points = [s.points for f in (base, fit) if (s := f.solution.effect_scales)]
+    if len(set(points)) == 2:
+        differs[Cause.POINTS] = ""
     first, second = scale_priors(base), scale_priors(fit)
     for name in first | second:
         if first.get(name) != second.get(name):

@@ -35,6 +35,9 @@ NUMERIC_QUANTITIES = (
     "estimate", "error", "lower", "upper", "difference", "se_ratio", "prior_weight", "mcse", "skewness"
 )  # fmt: skip
 TEXT_QUANTITIES = ("kind", "prior")
+# decimals of the differences, in SE, by which parameters and causes are ranked: smaller ones are rounding errors, and equal ranks
+# keep the order of the model
+RANK_DECIMALS = 6
 
 
 @dataclass(frozen=True, eq=False)

@@ -427,7 +427,12 @@ def exact_posterior(
 
 
 _ORDER = (Cause.MEAN_DF, Cause.SCALE_PRIOR, Cause.SCALE_UNCERTAINTY)
-_OUTSIDE_ORDER = {Cause.LIKELIHOOD, Cause.PARAMETER_PRIOR, Cause.FIXED_PARAMETER}
+_OUTSIDE_ORDER = {
+    Cause.POINTS,
+    Cause.LIKELIHOOD,
+    Cause.PARAMETER_PRIOR,
+    Cause.FIXED_PARAMETER,
+}
 
 
 def scale_steps(

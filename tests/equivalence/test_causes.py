@@ -118,3 +118,13 @@ def test_how_far_apart_is_far_is_the_readers_choice(rng):
     assert "x" not in pr.compare(fits, apart=5.0 + shift).reasons
     with pytest.raises(pr.DataError, match="apart is a positive finite number"):
         pr.compare(fits, apart=0.0)
+
+
+def test_a_sigma_that_the_evidence_found_is_not_fixed(rng):
+    data = {"x": rng.normal(size=60), "z": rng.normal(size=60)}
+    data["y"] = np.sin(data["x"]) + 0.3 * rng.normal(size=60)
+    fits = {v: pr.fit(pr.Model.from_formula(f"y ~ s({v})", data)) for v in "xz"}
+    assert set(causes(fits, "sigma")) == {"smooth functions"}
+    held = pr.Model.from_formula("y ~ s(x)", data, aux={"sigma": 1.0})
+    found = causes({"free": fits["x"], "held": pr.fit(held)}, "Intercept", apart=1e-3)
+    assert "sigma fixed" in found

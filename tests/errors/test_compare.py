@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
 from probreg.comparison import compare
+from probreg.comparison.comparison import choose_parameters
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
 
 X = np.array([[0.0], [1.0], [2.0], [4.0], [5.0], [7.0]])
@@ -218,3 +220,18 @@ def test_a_head_counts_rows_and_fits():
     text = str(compare({f"f{i}": weighted for i in range(10)}))
     assert "12 observations in 6 rows" in text
     assert "2 more fits in .fits" in text
+
+
+def test_rounding_errors_do_not_choose_the_parameters_of_a_print():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(
+        rng.normal(size=(120, 66)), columns=[f"x{i}" for i in range(66)]
+    )
+    data["y"] = rng.normal(size=120)
+    model = pr.Model.from_formula("y ~ .", data)
+    fits = {"exact": pr.fit(model), "newton": pr.fit(model, "newton")}
+    compared = compare(fits)
+    assert 0.0 < np.nanmax(np.abs(compared.data["difference"])) < 1e-9
+    assert choose_parameters(compared)[0][:3] == [0, 1, 2]
+    ranks = pr.explain(fits)._display_table.to_pandas()
+    assert ranks.index.get_level_values(0)[0] == "Intercept"

@@ -633,7 +633,7 @@ def effect_fits(kind: str) -> tuple[pr.Fit, pr.Fit]:
 
 @pytest.mark.parametrize(
     ("kind", "label"),
-    [("points", "method"), ("priors", "prior of the standard deviations")],
+    [("points", "quadrature points"), ("priors", "prior of the standard deviations")],
 )
 def test_maxima_of_other_likelihoods_of_scales_are_one_share(kind, label):
     found = pr.explain(*effect_fits(kind))
@@ -661,7 +661,7 @@ def kinked_chains(*lengths: int) -> tuple[pr.Fit, ...]:
         (unfinished, "convergence"),
         (lambda: kinked_chains(15, 16), "sampler"),
         (lambda: kinked_chains(1000, 1001), "Monte Carlo error"),
-        (lambda: effect_fits("points"), "no known cause"),
+        (lambda: effect_fits("points"), "7 points of adaptive quadrature"),
     ],
 )
 def test_without_a_path_the_method_is_the_cause(make, label):
