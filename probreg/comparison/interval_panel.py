@@ -275,9 +275,8 @@ def coverage(
     model.design.refuse_sampling("coverage")
     if kinds is None:
         is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
-        sandwich = ["HC3"] if model.likelihood.exact_information else []
         first = "t" if is_least_squares else "wald"
-        kinds = [first, *sandwich, "profile", "score"]
+        kinds = [first, "HC3", "profile", "score"]
     names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
         reason = METHODS.resolve(_method_for_interval(kind)).obstacle(model)

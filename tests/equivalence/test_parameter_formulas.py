@@ -339,8 +339,8 @@ def test_wrong_formulas_are_named(
 def test_quantities_without_a_formula_are_refused(data: dict[str, Any]) -> None:
     fit = pr.fit(pr.Model.from_formula({"y": "y ~ x", "log sigma": "~ z"}, data))
     for quantity in (
-        lambda: fit.summary(covariance="HC3"),
         lambda: fit.summary(covariance="expected"),
+        lambda: fit.summary(covariance="sampling"),
         lambda: fit.residuals("working"),
         lambda: fit.r_squared,
         lambda: fit.model.information(np.zeros((4, 1))),

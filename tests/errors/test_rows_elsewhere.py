@@ -691,7 +691,7 @@ def test_covariances_of_weighted_rows_with_an_offset(
 def test_sums_travel_to_where_the_rows_are() -> None:
     model = pr.Model.from_blocks(blocks("bernoulli"), likelihood="bernoulli")
     at = estimate_of(model, pr.fit(model).solution, "this").at
-    root = np.ones((*model.shape, 3))
+    root = np.ones((at.beta.size, 3))
     meat = partial(RowDerivatives.meat, root=0.1 * root, power=1.0)
     information = partial(
         expected_information,

@@ -426,13 +426,13 @@ def test_simulated_rows_are_censored_in_the_interval_of_their_row(base):
     assert (np.abs(share - mass) <= 4.5 * error).all()
 
 
-def test_coverage_of_censored_responses_leaves_out_hc3():
+def test_coverage_of_censored_responses_has_robust_intervals():
     x = np.linspace(-1.0, 1.0, 30)
     data = {"x": x, "t": np.exp(x), "event": np.arange(30) % 3 > 0}
     model = pr.Model.from_formula("cens(t, event) ~ x", data, likelihood="exponential")
     found = coverage(model, [0.0, 1.0], reps=3)
     kinds = found.table.index.get_level_values("kind")
-    assert set(kinds) == {"wald", "profile", "score"}
+    assert set(kinds) == {"wald", "HC3", "profile", "score"}
 
 
 def test_simulated_data_sets_keep_the_limits_of_their_rows():

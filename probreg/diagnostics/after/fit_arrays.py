@@ -2,13 +2,16 @@
 
 With coordinates phi of the coefficients in which the curvature of the log posterior is I at the estimate of a fit,
 eta = eta_0 + Z phi. W_i is the Fisher information of row i over its m linear predictors, s_i the score there, P the share of
-the prior in the curvature, and A = sum_i w_i Z_i' W_i Z_i + P. One observation of row i has
+the prior in the curvature, and A = sum_i w_i Z_i' W_i Z_i + P. Where that information has no formula (several formulas, censored
+and truncated responses) W_i is the observed information of row i, and the logs of the estimated nuisance parameters are
+predictors as well. One observation of row i has
 
     u_i = L_i^-1 s_i with L_i L_i' = W_i     standardised score, mean 0 and covariance I under the model,
     G_i W_i with G_i = Z_i A^-1 Z_i'         (m, m), the leverage when m = 1,
     phi - phi_(i) = A^-1 Z_i' s~_i,  s~_i = (I - W_i G_i)^-1 s_i    when it is left out (one Newton step),
 
-exact for least squares (Cook & Weisberg 1982), one step of scoring otherwise (Pregibon 1981; Lesaffre & Albert 1989).
+exact for least squares (Cook & Weisberg 1982), one step of scoring otherwise (Pregibon 1981; Lesaffre & Albert 1989), and one
+Newton step with the observed information.
 
 Replicates give the null distribution of a statistic: data drawn from the fitted model, the fit repeated in one step. A replicate
 and its estimate are
@@ -40,6 +43,7 @@ from probreg.fits.residuals import (
     rounding_error,
     standardise,
 )
+from probreg.inference.uncertainty.information import estimate_of
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
 from probreg.linalg import root_of_square
 from probreg.linalg.vec import map_of_columns
@@ -52,7 +56,7 @@ class Influence(NamedTuple):
     """Measures of the change without one observation of each row; nan if the row alone determines its own fit."""
 
     leverage: Array  # (S, n), tr G_i W_i; weighted by frequencies they sum to the effective number of coefficients
-    internal: Array  # (S, n), u^2 / (dispersion (1 - h)), their mean over predictors when m > 1
+    internal: Array  # (S, n), u^2 / (dispersion (1 - h)), their mean over predictors when m > 1; nan by the observed information
     sigma: Array  # (S, n), the estimate of sigma without the row in units of the one with it; 1 if it is not estimated
     change: Array  # (S, n, k), phi - phi_(i)
     cook: Array  # (S, n), (phi - phi_(i))' A (phi - phi_(i)) / (k dispersion)
@@ -68,7 +72,7 @@ class FitArrays:
     y: Array  # (S, n, ...)
     eta: Array  # (S, n, m)
     score: Array  # (S, n, m), s = d log p / d eta
-    W: Array  # (S, n, m, m), the Fisher information of each row
+    W: Array  # (S, n, m, m), the Fisher information of each row, or the observed one
     Z: Array  # (n, m, k), d eta / d phi; phi has the curvature I at the estimate
     P: Array  # (k, k), the part of the prior in that curvature
     back: Array  # (p, m, k), from a change of phi to a change of beta
@@ -98,20 +102,23 @@ class FitArrays:
         A, covariance, hat = self.hat
         # s~_i by the Sherman-Morrison-Woodbury formula; no row of weight 0 can be left out
         gap = np.eye(m) - np.swapaxes(hat, -1, -2)
-        undefined = (self.w == 0) | (np.abs(np.linalg.det(gap)) < alone)
+        undefined = (self.w == 0) | (np.linalg.det(gap) < alone)
         gap = np.where(undefined[..., None, None], np.eye(m), gap)
         deleted = np.linalg.solve(gap, self.score[..., None])[..., 0]
         deleted = np.where(undefined[..., None], np.nan, deleted)
         shift = np.einsum("nak,sna->snk", self.Z, deleted, optimize=True)
         change = np.einsum("snk,skl->snl", shift, covariance, optimize=True)
         square = np.einsum("snk,skl,snl->sn", change, A, change, optimize=True)
-        u = self.scores.u
-        internal = (u * np.einsum("snab,snb->sna", self.scores.inverse, deleted)).mean(
-            -1
-        )
         # the scale of var(u): RSS / (n - tr H) in units of the fit's sigma^2 if sigma was estimated, otherwise 1
         dispersion = np.ones((len(self.y), 1))
         sigma = np.ones(self.eta.shape[:2])
+        internal = np.full_like(sigma, np.nan)
+        if self.likelihood.exact_information:
+            u = self.scores.u
+            internal = (
+                np.einsum("sna,snab,snb->sn", u, self.scores.inverse, deleted)
+                / u.shape[-1]
+            )
         if self.df is not None:
             with np.errstate(all="ignore"):
                 dispersion = ((u[..., 0] ** 2 @ self.w) / self.df)[:, None]
@@ -151,27 +158,30 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         raise NotApplicable(
             f"the {', '.join(sorted(names))} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
         )
-    if not likelihood.exact_information:
-        raise NotApplicable(
-            "the influence of rows is in units of the expected information, which has no formula for this likelihood"
-        )
     reason = noiseless_obstacle(fit)
     if reason is not None:
         raise NotApplicable(reason)
     eta = predictor(fit)
     aux = fit.aux_of_rows
-    score = likelihood.score(design.observed, eta, **aux)
-    W = np.broadcast_to(likelihood.information(eta, **aux), (*eta.shape, eta.shape[-1]))
-    root, _, u = standardise(score, W)
-    is_sigma_free = likelihood.least_squares and model.noise_unknown
-    if is_sigma_free and np.abs(u).max() <= rounding_error(fit):
-        raise NotApplicable(
-            "the fit meets every response exactly, so that no residual is left"
-        )
     w = design.row_weights
-    Z, back = _coordinates(fit, root, w)
-    Q = np.einsum("nba,nbk->nak", root, Z)
-    curvature = np.einsum("n,nak,nal->kl", w, Q, Q, optimize=True)
+    is_sigma_free = likelihood.least_squares and model.noise_unknown
+    if likelihood.exact_information:
+        score = likelihood.score(design.observed, eta, **aux)
+        W = likelihood.information(eta, **aux)
+        W = np.broadcast_to(W, (*eta.shape, eta.shape[-1]))
+        root, _, u = standardise(score, W)
+        if is_sigma_free and np.abs(u).max() <= rounding_error(fit):
+            raise NotApplicable(
+                "the fit meets every response exactly, so that no residual is left"
+            )
+        Z, back = _coordinates(fit, root, w)
+    else:
+        estimate = estimate_of(model, fit.solution, "the influence of rows")
+        score, W = estimate.scores, estimate.rows.curves
+        Z = estimate.rows.predictor_rows(estimate.root)
+        gamma = estimate.root[: estimate.size].reshape(*model.shape, -1)
+        back = np.einsum("pj,jmk->pmk", design.frame.T, gamma, optimize=True)
+    curvature = np.einsum("n,nak,nab,nbl->kl", w, Z, W, Z, optimize=True)
     size = float(np.trace(curvature))
     return FitArrays(
         likelihood,
@@ -187,6 +197,20 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         size,
         float(w.sum()) - size if is_sigma_free else None,
     )
+
+
+def expected_arrays(fit: Fit) -> FitArrays:
+    """Return the arrays of a fit by the expected information. NotApplicable for a likelihood without a formula for it."""
+    require_information(fit)
+    return fit.once(arrays_of_fit)
+
+
+def require_information(fit: Fit) -> None:
+    """Raise NotApplicable for a likelihood whose expected information has no formula."""
+    if not fit.model.likelihood.exact_information:
+        raise NotApplicable(
+            "it needs the expected information, which has no formula for this likelihood"
+        )
 
 
 def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
@@ -249,7 +273,7 @@ def simulated_p_value(
 ) -> float | None:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
-    None for more than 500 observations, and if they cannot be counted one by one.
+    None for more than 500 observations, if they cannot be counted one by one, and without a formula of the expected information.
 
     Drawing stops early if the probability is clearly not small. If no data set reaches T, the result is the
     smaller of one in their number and `beyond`, the asymptotic p-value. `ordered`: the statistic depends on the order of
@@ -260,7 +284,7 @@ def simulated_p_value(
         return None
     try:
         require_counts(fit, 1)
-        pieces = fit.once(arrays_of_fit)
+        pieces = expected_arrays(fit)
     except NotApplicable:
         return None
     rows = observation_rows(fit.model)[0]

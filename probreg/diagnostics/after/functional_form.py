@@ -17,7 +17,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.fit_arrays import (
     FitArrays,
-    arrays_of_fit,
+    expected_arrays,
     with_simulated_p,
 )
 from probreg.diagnostics.findings import (
@@ -80,7 +80,7 @@ def reset(fit: Fit) -> HypothesisTest | None:
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2, 3   (Ramsey 1969).
     centred = fit.model.design.intercept is not None
 
-    pieces = fit.once(arrays_of_fit)
+    pieces = expected_arrays(fit)
 
     def test_powers(data_sets: FitArrays) -> tuple[Array, Array]:
         columns = powers(data_sets.eta, data_sets.w, 3, centred)

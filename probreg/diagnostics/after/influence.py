@@ -110,8 +110,9 @@ class DeletionDiagnostic(Diagnostic):
 def influence_measures(fit: Fit) -> Dataset:
     """Return the change of the estimate without one observation of each row, and related measures.
 
-    They are exact for least squares, otherwise one Newton step from the estimate. A posterior is evaluated at its mean.
-    Values are nan for rows with leverage 1, and for rows of weight 0, which have leverage 0. For a softmax internal, studentised
+    They are exact for least squares, otherwise one Newton step from the estimate: of the coefficients by the expected information,
+    and of all parameters by the observed one for several formulas, censored and truncated responses. A posterior is evaluated at its
+    mean. Values are nan for rows with leverage 1, and for rows of weight 0, which have leverage 0. For a softmax internal, studentised
     and dffits are lengths, without a sign.
 
     Parameters
@@ -122,8 +123,9 @@ def influence_measures(fit: Fit) -> Dataset:
     Returns
     -------
     Dataset (obs)
-        leverage: h_i, the diagonal of the hat matrix (its trace over the predictors of a softmax); internal: the
-        internally studentised residual, which is the Pearson residual over sqrt(1 - h_i); studentised: the externally
+        leverage: h_i, the diagonal of the hat matrix (its trace over several predictors), which sums to the number of parameters;
+        internal: the internally studentised residual, which is the Pearson residual over sqrt(1 - h_i), and nan by the observed
+        information; studentised: the externally
         studentised one, with sigma estimated without the observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits:
         change of the linear predictor in its standard errors; dfbetas (obs, coef): change beta - beta_(i) in standard
         errors.
@@ -135,11 +137,11 @@ def influence_measures(fit: Fit) -> Dataset:
     NotConverged
         Without an estimate.
     Incompatible
-        With a prior that is not quadratic.
+        With a prior that is not quadratic, or a likelihood with kinks.
 
     References
     ----------
-    Belsley, Kuh & Welsch 1980; Pregibon 1981; Williams 1987.
+    Belsley, Kuh & Welsch 1980; Pregibon 1981; Cook 1986; Williams 1987.
 
     Examples
     --------
@@ -154,8 +156,9 @@ def influence_measures(fit: Fit) -> Dataset:
     design = fit.model.design
     design.refuse_sampling("influence measures")
     pieces = fit.once(arrays_of_fit)
-    u = pieces.scores.u[0]
-    sign = np.sign(u[:, 0]) if u.shape[1] == 1 else np.ones(1)
+    score = pieces.score[0]
+    outcomes = fit.model.likelihood.outcomes
+    sign = np.ones(1) if outcomes else np.sign(score[:, 0])
     influence = pieces.influence
     sigma = influence.sigma[0]
     internal = influence.internal[0]
@@ -163,8 +166,8 @@ def influence_measures(fit: Fit) -> Dataset:
         dffits = np.sqrt(pieces.Z.shape[2] * influence.cook[0]) / sigma
         studentised = np.sqrt(internal) / sigma
     if pieces.df is None:
-        # u^2 / (1 - h) - u^2 = h u^2 / (1 - h), summed over the m predictors
-        extra = u.shape[1] * (internal - (u**2).mean(1))
+        # h u^2 / (1 - h), for several predictors s' Z (phi - phi_(i))
+        extra = np.einsum("na,nak,nk->n", score, pieces.Z, influence.change[0])
         studentised = np.sqrt(deviance_residuals(fit).values ** 2 + extra)
     measures = {
         "internal": sign * np.sqrt(internal),
@@ -177,7 +180,6 @@ def influence_measures(fit: Fit) -> Dataset:
     }
     table |= {k: ("obs", design.by_row(v)) for k, v in measures.items()}
     dims = ("obs", *coefficient_dims(fit.model))
-    outcomes = fit.model.likelihood.outcomes
     shape = (design.n, len(design.ungrouped), len(outcomes))[: len(dims)]
     table["dfbetas"] = (dims, design.by_row(dfbetas(pieces, fit)[0].reshape(shape)))
     attrs = {"coefficients": pieces.size, "method": fit.method.name}

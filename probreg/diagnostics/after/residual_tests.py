@@ -14,7 +14,11 @@ from probreg.diagnostics.after.base import (
     require_variation,
     robust_errors,
 )
-from probreg.diagnostics.after.fit_arrays import FitArrays, with_simulated_p
+from probreg.diagnostics.after.fit_arrays import (
+    FitArrays,
+    require_information,
+    with_simulated_p,
+)
 from probreg.diagnostics.findings import (
     Finding,
     HypothesisTest,
@@ -32,10 +36,7 @@ Array = np.ndarray
 
 def _standard_scores(fit: Fit) -> Array:
     """Return the standardised scores (n, m). NotApplicable for a likelihood whose expected information has no formula."""
-    if not fit.model.likelihood.exact_information:
-        raise NotApplicable(
-            "it needs the expected information, which has no formula for this likelihood"
-        )
+    require_information(fit)
     return standardised_scores(fit).u
 
 

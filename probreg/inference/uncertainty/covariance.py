@@ -232,12 +232,6 @@ def covariance_of_kind(
     """
     if kind not in _KINDS:
         raise DataError(unknown_name("covariance", str(kind), _KINDS))
-    if kind == "expected" and model.design.has_rows:
-        model.likelihood.require_exact(
-            model.design.sample.observed,
-            "the expected information",
-            "take kind='observed'",
-        )
     if kind not in ROBUST:
         model.design.refuse_sampling(f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
@@ -326,7 +320,7 @@ def _require_information(model: Model, kind: str) -> None:
     if not model.likelihood.exact_information:
         raise Incompatible(
             f"{kind!r} needs the expected information, which has no formula here ({model.likelihood.describe(model.design.response)}). Use 'observed', "
-            "or 'HC0' or 'HC1'"
+            "or a sandwich such as 'HC1'"
         )
 
 
@@ -342,6 +336,7 @@ def _expected_information(
 def _sampling_covariance(
     model: Model, solution: Solution, settings: Settings
 ) -> Spread:
+    _require_information(model, "sampling")
     estimate = estimate_of(model, solution, "sampling covariance")
     # cov of the estimator over new responses: V I V, which equals V for a flat prior.
     A = estimate.expected_root
@@ -375,8 +370,6 @@ def _dispersed(model: Model, solution: Solution, settings: Settings) -> Spread:
 def _heteroscedastic(
     kind: str, model: Model, solution: Solution, settings: Settings
 ) -> Spread:
-    if SANDWICHES[kind]:
-        _require_information(model, kind)
     estimate = estimate_of(model, solution, "a sandwich covariance")
     # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
     # HC3 by 1 - h_i (MacKinnon & White 1985).

@@ -36,6 +36,7 @@ from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
+from probreg.likelihoods.base import ValueGradHessian
 from probreg.linalg import root_of_curvature, root_of_square, row_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
 from probreg.model.model import Model
@@ -147,15 +148,15 @@ class Estimate:
     @cached_property
     def weights(self) -> Array:
         """(n,), ones without weights."""
-        return self._all_rows.weights
+        return self.rows.weights
 
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        return self._all_rows.scores
+        return self.rows.scores
 
     @cached_property
-    def _all_rows(self) -> "RowDerivatives":
+    def rows(self) -> "RowDerivatives":
         """All rows at once; `estimate_of` checks that they are in memory."""
         d = self.model.design
         return RowDerivatives(self.at, d.block)
@@ -217,7 +218,7 @@ class Estimate:
         if isinstance(self.model.likelihood, PiecewiseLinearLikelihood):
             # on kinks the expected curvature under the data's density replaces it,
             # given the nuisance parameters
-            rows = self._all_rows
+            rows = self.rows
             k = self.size
             P = self.model.joint.precision(self.model.noise(self.solution.aux))
             T = self.model.design.frame.T
@@ -283,7 +284,7 @@ class Estimate:
     # ---- rows ------------------------------------------------------------------------------------------------------
 
     def meat(self, power: float | None) -> Array:
-        """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
+        """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores, as in `RowDerivatives.less_leverage`."""
         root = None if power is None else self.root
         square = partial(RowDerivatives.meat, root=root, power=power or 0.0)
         return self.inside.T @ self._sum(square) @ self.inside
@@ -339,14 +340,15 @@ class Estimate:
 
     @cached_property
     def root(self) -> Array:
-        """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
-        # cov(eta_i) = x_i F (I + P)^-1 F' x_i' = A_i A_i'.
-        root = self._coefficients @ self.expected_root
-        return root.reshape(*self.model.shape, -1)
+        """A root (p m, r - a) of the covariance of vec gamma by the expected information; where that has no formula, one (p m + a, r)
+        of the covariance of (vec gamma, log aux) by the observed information."""
+        if self.model.likelihood.exact_information:
+            return self._coefficients @ self.expected_root
+        return self.inside @ self.bread
 
     @cached_property
     def leverage(self) -> Array:
-        """trace(W_i G_i), (n,); its sum is the number of coefficients if the prior is flat."""
+        """trace(W_i G_i), (n,); its sum is the number of parameters in `root` if the prior is flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
         return self._by_blocks(
             lambda rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root))
@@ -397,12 +399,18 @@ class RowDerivatives:
         return self.at.likelihood.at_rows(self.at.aux_values, self.block.precision)
 
     @cached_property
+    def derivatives(self) -> ValueGradHessian:
+        """log p(y_i) with its derivatives over (eta_i, log aux)."""
+        block = self.block
+        return self.at.likelihood.derivatives_over(
+            self.at.unknown, block.y, self.eta, self.at.aux_values, block.precision
+        )
+
+    @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
         likelihood, block = self.at.likelihood, self.block
-        gradient = likelihood.derivatives_over(
-            self.at.unknown, block.y, self.eta, self.at.aux_values, block.precision
-        ).gradient
+        gradient = self.derivatives.gradient
         if isinstance(likelihood, PiecewiseLinearLikelihood):
             gradient[:, 0] = likelihood.score_at_kinks(
                 block.y, self.eta, **self.aux_values
@@ -427,7 +435,9 @@ class RowDerivatives:
 
     @cached_property
     def curves(self) -> Array:
-        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m)."""
+        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m); where it has no formula -d2 log p / d (eta, log aux)2, (n, m + a, m + a)."""
+        if not self.at.likelihood.exact_information:
+            return self.derivatives.curvature
         return self.at.likelihood.information(
             self.eta, **self.aux_values, **self.at.likelihood.given(self.block.y)
         )
@@ -453,10 +463,17 @@ class RowDerivatives:
         return u.T @ u
 
     def spread(self, root: Array) -> Array:
-        """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
-        products = self.U @ root.reshape(len(root), -1)
-        A = products.reshape(len(products), -1, root.shape[2])
-        return A @ A.swapaxes(1, 2)
+        """G_i = Z_i Z_i' with Z of `predictor_rows`, the covariance of the predictors that `curves` has."""
+        Z = self.predictor_rows(root)
+        return Z @ Z.swapaxes(1, 2)
+
+    def predictor_rows(self, root: Array) -> Array:
+        """d eta_i / d phi, (n, m, k), for vec gamma = root phi; d (eta_i, log aux) / d phi if the root has rows of log aux."""
+        p, k = self.at.beta.size, root.shape[1]
+        products = self.U @ root[:p].reshape(len(self.at.beta), -1)
+        Z = products.reshape(len(products), -1, k)
+        further = np.broadcast_to(root[p:], (len(Z), len(root) - p, k))
+        return np.concatenate([Z, further], 1)
 
     def score_rows(self, scores: Array) -> Array:
         """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from those over (eta, log aux), (n, p m + a)."""
@@ -465,7 +482,7 @@ class RowDerivatives:
         return np.hstack([over_gamma.reshape(len(scores), -1), scores[:, m:]])
 
     def less_leverage(self, root: Array | None, power: float) -> Array:
-        """Multiply the scores of eta by (1 - W_i G_i)^-power, unless the root is None.
+        """Multiply the scores of the predictors in `curves` by (1 - W_i G_i)^-power, unless the root is None.
 
         With 1/2 their variance is correct under the model, with 1 they are
         leave-one-out scores. DataError for a row of leverage 1.
@@ -473,31 +490,29 @@ class RowDerivatives:
         smallest = 1e-10  # 1 - leverage below which a row determines its own fit
         if root is None:
             return self.scores
-        m = self.at.likelihood.width
-        spreads = self.spread(root)
         scores = self.scores.copy()
-        live = np.einsum("nkk->n", spreads) > 0
-        G = spreads[live]
-        W = self.curves[live]
-        # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = L'^-1 Q diag((1 - v)^-power) Q' L'.
-        L = np.linalg.cholesky(G)
+        W = self.curves
+        # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = 1 + W B diag(((1 - v)^-power - 1) / v) B', B = L Q.
+        value, Q = np.linalg.eigh(self.spread(root))
+        L = Q * np.sqrt(np.maximum(value, 0.0))[:, None]
         value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
+        B = L @ Q
         bad = np.flatnonzero(1.0 - value[:, -1] < smallest)
         if len(bad):
-            row = self.block.start + np.flatnonzero(live)[bad[0]]
+            row = self.block.start + bad[0]
             if self.at.labels is not None:
                 row = self.at.labels[row]
             raise DataError(
                 f"row {row} has leverage 1 (it alone determines a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
                 "HC1"
             )
-        rotated = (
-            Q.swapaxes(1, 2)
-            @ L.swapaxes(1, 2)
-            @ scores[live, :m, None]
-            * ((1.0 - value) ** -power)[..., None]
-        )
-        scores[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ rotated)[..., 0]
+        with np.errstate(invalid="ignore"):
+            growth = np.expm1(-power * np.log1p(-value)) / value
+        growth = np.where(value == 0.0, power, growth)[..., None]
+        of_predictors = scores[:, : W.shape[1]]
+        of_predictors += (
+            W @ B @ (growth * (B.swapaxes(1, 2) @ of_predictors[..., None]))
+        )[..., 0]
         return scores
 
 

@@ -203,19 +203,25 @@ def _draw_calibration(ax: Any, fit: Fit, seen: Observations) -> None:
 
 
 def _draw_leverage(ax: Any, fit: Fit) -> None:
-    """Draw internally studentised residuals against leverage, with contours of Cook's distance for one linear predictor."""
+    """Draw studentised residuals against leverage, with contours of Cook's distance for one linear predictor."""
     n_labels = 3  # rows with a label: those with the largest Cook's distances
     influence = influence_measures(fit).isel(obs=fit.model.design.places)
-    h, r, cook = (influence[k].values for k in ("leverage", "internal", "cook"))
+    is_expected = fit.model.likelihood.exact_information
+    kind = "internal" if is_expected else "studentised"
+    h, r, cook = (influence[k].values for k in ("leverage", kind, "cook"))
     several = fit.model.shape[1] > 1
     points(ax, h, r)
-    if not several and np.isfinite(r).any():
+    if is_expected and not several and np.isfinite(r).any():
         ax.axhline(0.0, **REFERENCE)
         # The number of coefficients that Cook's distance divides by: collinear columns count once.
         null = fit.solution.null_space
         collinear = 0 if null is None else null.shape[1]
         _draw_contours(ax, h, r, fit.model.shape[0] - collinear)
-    label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
+    label(
+        ax,
+        x="leverage",
+        y="internally " * is_expected + "studentised residual" + " (length)" * several,
+    )
     ax.margins(y=0.12)  # for the labels of rows; contours set their own limits
     boxes: list[Any] = []
     for i in np.argsort(-np.nan_to_num(cook, nan=-1.0))[:n_labels]:

@@ -1,0 +1,177 @@
+"""Deletion of rows by the observed information: several formulas, censored and truncated responses."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.linalg import fractional_matrix_power
+
+import probreg as pr
+from probreg.diagnostics.after.fit_arrays import arrays_of_fit
+from probreg.inference.uncertainty.information import estimate_of
+
+N = 25
+RNG = np.random.default_rng(7)
+X, Z = RNG.normal(size=(2, N)).round(2)
+Y = 1.0 + X + np.exp(0.3 * Z) * RNG.normal(size=N)
+TIME = np.exp(0.5 + 0.4 * X) * RNG.exponential(size=N) ** 0.7
+COUNT = RNG.poisson(np.exp(1.0 + 0.5 * X)).astype(float)
+DATA = {
+    "x": X,
+    "z": Z,
+    "y": Y,
+    "share": 1.0 / (1.0 + np.exp(-Y)),
+    "time": np.minimum(TIME, 2.5),
+    "event": (TIME < 2.5).astype(int),
+    "count": np.where(RNG.random(N) < 0.2, 0.0, COUNT),
+    "positive": COUNT + 1.0,
+    "level": np.digitize(Y, [0.0, 1.5]),
+}
+CASES: dict[str, tuple[Any, Any]] = {
+    "gaussian": ({"y": "y ~ x", "log sigma": "~ z"}, "gaussian"),
+    "student": ({"y": "y ~ x", "log sigma": "~ z"}, "student"),
+    "beta": ({"y": "share ~ x", "log phi": "~ z"}, "beta"),
+    "zeros": ({"y": "count ~ x", "logit zero": "~ z"}, "zero_inflated"),
+    "ordinal": (
+        {"y": "level ~ x", "log scale": "~ 0 + z"},
+        pr.Ordinal(levels=(0, 1, 2)),
+    ),
+    "weibull": ("cens(time, event) ~ x", "weibull"),
+    "tobit": ("cens(y, lower=0) ~ x", "gaussian"),
+    "censored formulas": (
+        {"y": "cens(y, lower=0) ~ x", "log sigma": "~ z"},
+        "gaussian",
+    ),
+    "truncated": ("trunc(positive, lower=1) ~ x", "poisson"),
+}
+
+
+def fit_of(case: str, weights: Any = None) -> Any:
+    formulas, likelihood = CASES[case]
+    model = pr.Model.from_formula(
+        formulas, DATA, likelihood=likelihood, weights=weights
+    )
+    return pr.fit(model, "newton")
+
+
+def changes(fit: Any) -> Any:
+    """beta - beta_(i) of one observation of each row, (n, p)."""
+    errors = np.sqrt(np.diagonal(np.asarray(fit.covariance("observed"))))
+    found = pr.influence_measures(fit)["dfbetas"].values
+    return found * errors[: found.shape[1]]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_step_approaches_the_estimate_without_an_observation(case: str) -> None:
+    """Among R copies of each row a change is of order 1 / R, the error of a Newton step of order 1 / R^2."""
+    row = int(pr.influence_measures(fit_of(case))["cook"].values.argmax())
+    errors = []
+    for copies in (20.0, 80.0):
+        weights = np.full(N, copies)
+        fit = fit_of(case, weights)
+        weights[row] -= 1.0
+        exact = fit.solution.beta[:, 0] - fit_of(case, weights).solution.beta[:, 0]
+        error = np.abs(exact - changes(fit)[row]).max()
+        assert error < 0.05 * np.abs(exact).max()
+        errors.append(error)
+    # 1 / 16 as R grows; an error of first order would have 1 / 4
+    assert errors[1] < errors[0] / 10.0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hc3_is_the_sum_of_squares_of_the_one_step_changes(case: str) -> None:
+    weights = np.arange(N) % 3 + 1.0
+    fit = fit_of(case, weights)
+    change = changes(fit)
+    p = change.shape[1]
+    expected = (weights[:, None] * change).T @ change
+    covariance = np.asarray(fit.covariance("HC3"))[:p, :p]
+    np.testing.assert_allclose(covariance, expected, rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "zeros", "weibull"])
+def test_hc2_divides_scores_by_the_root_of_one_minus_the_leverage(case: str) -> None:
+    fit = fit_of(case)
+    arrays = arrays_of_fit(fit)
+    W = arrays.W[0]
+    gap = np.eye(W.shape[1]) - W @ arrays.Z @ arrays.Z.swapaxes(1, 2)
+    scores = [
+        Z.T @ fractional_matrix_power(g, -0.5) @ s
+        for Z, g, s in zip(arrays.Z, gap, arrays.score[0], strict=True)
+    ]
+    change = np.array(scores) @ arrays.back[:, 0].T
+    p = change.shape[1]
+    np.testing.assert_allclose(
+        np.asarray(fit.covariance("HC2"))[:p, :p], change.T @ change, rtol=1e-7
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_leverages_sum_to_the_number_of_parameters(case: str) -> None:
+    weights = np.arange(N) % 3 + 1.0
+    fit = fit_of(case, weights)
+    leverage = pr.influence_measures(fit)["leverage"].values
+    count = len(estimate_of(fit.model, fit.solution, "this").inside)
+    assert weights @ leverage == pytest.approx(count, rel=1e-8)
+    assert np.isfinite(pr.influence_measures(fit)["studentised"]).all()
+
+
+def test_a_row_without_an_entry_in_one_formula_has_robust_errors() -> None:
+    """G of that row is singular."""
+    data = {**DATA, "z": np.where(np.arange(N) < 5, 0.0, Z)}
+    model = pr.Model.from_formula({"y": "y ~ x", "log sigma": "~ 0 + z"}, data)
+    fit = pr.fit(model)
+    assert pr.influence_measures(fit)["leverage"].sum() == pytest.approx(3.0)
+    change = changes(fit)
+    np.testing.assert_allclose(
+        np.asarray(fit.covariance("HC3")), change.T @ change, rtol=1e-7
+    )
+
+
+def test_changes_to_first_order_are_dfbeta_of_survreg() -> None:
+    """residuals(survreg(Surv(time, event) ~ x), type = "dfbeta") and "ldcase" of R's survival 3.5."""
+    data = {
+        "x": np.array([-1.2, 0.4, 0.9, -0.3, 1.5, 0.1, -0.8, 2.0]),
+        "time": np.array([0.6, 1.9, 2.5, 0.7, 2.5, 1.1, 1.3, 1.7]),
+        "event": np.array([1, 1, 0, 1, 0, 1, 1, 1]),
+    }
+    fit = pr.fit(
+        pr.Model.from_formula("cens(time, event) ~ x", data, likelihood="weibull")
+    )
+    arrays = arrays_of_fit(fit)
+    phi = np.einsum("nak,na->nk", arrays.Z, arrays.score[0])
+    dfbeta = [
+        [-0.0351249133, 0.05315686059],
+        [0.0106209791, -0.00899828640],
+        [0.0634791856, 0.08362911999],
+        [-0.0498982995, 0.02919204216],
+        [0.0264364689, 0.05167076187],
+        [-0.0354762383, -0.00660374291],
+        [0.0703774000, -0.07906955225],
+        [-0.0504145824, -0.12297720306],
+    ]
+    np.testing.assert_allclose(phi @ arrays.back[:, 0].T, dfbeta, atol=1e-9)
+    ldcase = [
+        *(0.1851226686, 0.1116509610, 0.5147237455, 0.1858484714),
+        *(0.1592639223, 0.0796678145, 0.4757167240, 0.9562021158),
+    ]
+    np.testing.assert_allclose((phi**2).sum(1), ldcase, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "weibull", "truncated"])
+def test_tests_by_the_expected_information_do_not_apply(case: str) -> None:
+    fit = fit_of(case)
+    found = pr.diagnose(fit)
+    checks = {f.check for f in found}
+    assert {"cook", "dfbetas"} <= checks
+    assert not {"reset", "dispersion"} & checks
+    for kind in ("expected", "sampling"):
+        with pytest.raises(pr.Incompatible, match=f"'{kind}' needs the expected"):
+            fit.covariance(kind)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "tobit"])
+def test_the_leverage_panel_shows_studentised_residuals(case: str) -> None:
+    figure = pr.plot.diagnose(fit_of(case))
+    labels = [ax.get_ylabel() for ax in figure.axes]
+    assert "studentised residual" in labels
