@@ -1,20 +1,41 @@
 """Machine code kept on disk between processes, and recompiled if a file of it cannot be read.
 
 numba does not check whether its index and its code are complete: one file truncated by a crash or a full disk
-would break every later process. This module treats a damaged file as missing and overwrites it.
+would break every later process. This module treats a damaged file as missing and overwrites it. numba also numbers the files of
+code from 1 and writes the index first, so that a second process can read code of an earlier version, or of other types, under
+the name in the index. Here each file has a name of its own and is written first.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from numba import njit
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.ccallback import CFunc
 
 
+class _CodeBeforeIndex(IndexDataCacheFile):
+    """The files of one function, which several processes read and write at once."""
+
+    def save(self, key: Any, data: Any) -> None:
+        digest = hashlib.sha256(repr((self._source_stamp, key)).encode()).hexdigest()
+        name = self._data_name(int(digest[:16], 16))
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
 class _Rebuilt(FunctionCache):
-    """numba's cache of one function, for damaged files and full folders."""
+    """numba's cache of one function, for damaged files, full folders and several processes."""
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        self._cache_file = _CodeBeforeIndex(
+            self._cache_path,
+            self._impl.filename_base,
+            self._impl.locator.get_source_stamp(),
+        )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

@@ -38,6 +38,32 @@ def test_a_file_cut_short_is_made_anew(kind, size, folder, monkeypatch):
     assert load(folder) == "42.0 1 0"
 
 
+@pytest.mark.parametrize("begun", ["_save_data", "_save_index"])
+def test_processes_that_compile_at_once_never_find_code_of_other_types_or_of_an_earlier_version(
+    begun, tmp_path, monkeypatch
+):
+    """A second process reads and writes before each file that the first one writes."""
+    from probreg.compiled.cache import _CodeBeforeIndex
+
+    def files(version: str) -> _CodeBeforeIndex:
+        return _CodeBeforeIndex(str(tmp_path), "f", version)
+
+    files("1").save("floats", "floats, version 1")
+    first, second = files("2"), files("2")
+    write = getattr(first, begun)
+
+    def write_late(*what: Any) -> None:
+        assert second.load("floats") in (None, "floats, version 2")
+        second.save("complex", "complex, version 2")
+        write(*what)
+
+    monkeypatch.setattr(first, begun, write_late)
+    first.save("floats", "floats, version 2")
+    for key in ("floats", "complex"):
+        assert second.load(key) in (None, f"{key}, version 2")
+    assert second.load("floats") == "floats, version 2"
+
+
 def test_every_kept_function_of_the_package_is_kept_so():
     from probreg.compiled import loops_of
     from probreg.compiled.cache import _Rebuilt
