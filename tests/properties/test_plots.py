@@ -767,3 +767,24 @@ def test_a_run_without_rows_or_weights_has_no_picture():
     )
     with pytest.raises(pr.Incompatible, match="learns a function"):
         pr.plot.regret(functions)
+
+
+@pytest.mark.parametrize("school", ["a text", "a number"])
+def test_effects_over_a_grouping_factor_are_those_of_its_groups(school):
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(5), 20)
+    room = codes * 4 + np.tile(np.arange(4), 25)
+    data = {"x": rng.normal(size=100), "room": room.astype(str)}
+    data["school"] = codes * 7 if school == "a number" else np.array([*"abcde"])[codes]
+    effects = rng.normal(size=5)[codes] + rng.normal(size=20)[room]
+    data["y"] = data["x"] + effects + rng.normal(size=100)
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | school) + (1 | room)", data))
+    (ax,) = shown(fig := plot.effects(fit, condition=["school"]))
+    levels = np.unique(data["school"])
+    rows = {"x": np.full(5, data["x"].mean()), "school": levels}
+    groups = {"school": "known", "room": "typical"}
+    expected = fit.predict(rows, groups=groups)["mean"]
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), expected, rtol=1e-12)
+    assert sum(len(c.get_offsets()) for c in _data_points(fig)) == 100
+    assert "effects of room at zero" in fig.get_supxlabel()
+    assert len(plot.effects(fit, condition=["x", "school"]).axes[0].lines) == 5

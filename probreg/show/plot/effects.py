@@ -32,7 +32,6 @@ from probreg.show.plot.observations import (
     bin_means,
     count_censored,
     format_value,
-    groups_along,
 )
 from probreg.show.plot.style import (
     GREY,
@@ -65,8 +64,8 @@ def effects(
 
     The first variable of `condition` is on the x axis: a number has curves with bands, a category points with bars. The second
     one has colours and the third one panels; classes of the response take the next place. Other variables are at their mean or
-    most frequent value, effects of groups are zero, and the footnote lists these values. The numbers are those of `fit.predict`. Observed
-    rows are points; for classes crosses are observed shares.
+    most frequent value, effects of groups are zero unless the grouping factor is in `condition`, and the footnote lists these
+    values. The numbers are those of `fit.predict`. Observed rows are points; for classes crosses are observed shares.
 
     Group effects are in the order of the first effect, the largest at the top. If there are more than 60 groups, only the 30 with
     the smallest and the 30 with the largest first effect are drawn; if there are more than 6 panels, the first 6.
@@ -80,8 +79,8 @@ def effects(
     prob : float
         Probability of the intervals, between 0 and 1.
     condition : str, list of str, or mapping, optional
-        One to three variables of the model. A mapping has the values of each, such as `{"x": None, "g": ["a", "b"]}`, where None
-        chooses them: the range of the first variable, the levels of a category, the quartiles of another number.
+        One to three variables or grouping factors. A mapping has the values of each, such as `{"x": None, "g": ["a", "b"]}`, where
+        None chooses them: the range of the first variable, the levels of a category, the quartiles of another number.
     what : str
         With `condition`, as in `predict`: "mean", or another quantity, such as "sigma", which is drawn without the data.
     data : table, optional
@@ -180,11 +179,11 @@ def draw_predictions(
     figsize: Size | None,
 ) -> Figure:
     """Draw the predictions at every combination of the values of the variables in `condition`; see `effects`."""
-    grid = ReferenceGrid.of(fit, data)
+    grid = ReferenceGrid.of(fit, data, list_names(condition))
     values = _choose_values(grid, condition)
     rows, offset = grid.rows(dict(zip(values, zip(*product(*values.values())))))
     prediction = fit.predict(
-        rows, prob, what=what, offset=offset, groups=groups_along(fit)
+        rows, prob, what=what, offset=offset, groups=grid.groups or None
     )
     first, *others = values
     is_curve = first in grid.numbers and len(values[first]) > FEW
@@ -244,7 +243,10 @@ def draw_predictions(
             _label_levels(ax, values[first])
     if names:
         top_legend(fig, axes[0])
-    notes = [f"{100 * prob:g} % intervals", grid.describe([*values], _group_names(fit))]
+    notes = [
+        f"{100 * prob:g} % intervals",
+        grid.describe([*values], grid.typical_groups),
+    ]
     if what == "mean":
         notes.append(_describe_data(fit, grid, values, classes))
         notes.append(count_censored(fit, "are not drawn"))
@@ -314,11 +316,6 @@ def _label_levels(ax: Any, values: Sequence[Any]) -> None:
     names = [shorten(format_value(v), limit) for v in values]
     ax.set_xticks(np.arange(len(values)), names)
     ax.set_xlim(-0.6, len(values) - 0.4)
-
-
-def _group_names(fit: Fit) -> list[str]:
-    terms = fit.model.design.recipe.grouped.values()
-    return list(dict.fromkeys(term.group for term in terms))
 
 
 def _describe_data(

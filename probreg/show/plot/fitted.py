@@ -30,7 +30,6 @@ from probreg.show.plot.observations import (
     ReferenceGrid,
     bin_means,
     count_censored,
-    groups_along,
 )
 from probreg.show.plot.style import (
     GREY,
@@ -254,10 +253,13 @@ def _draw_fit(
 ) -> None:
     faint = 0.25  # opacity of points of other levels than the curve's
     likelihood = fit.model.likelihood
-    groups = groups_along(fit)
     try:
         prediction = fit.predict(
-            path.rows, prob, what=what, offset=path.offset, groups=groups
+            path.rows,
+            prob,
+            what=what,
+            offset=path.offset,
+            groups=path.grid.groups or None,
         )
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")

@@ -4,7 +4,7 @@ Rows with whole-number weights are repeated. Pictures show at most 2,000 observa
 spaced.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,18 +127,22 @@ class ReferenceGrid:
     typical: Mapping[str, Any]
     means: set[str]
     numbers: list[str]
+    groups: Mapping[str, Groups]
 
     @classmethod
-    def of(cls, fit: Fit, data: Any) -> "ReferenceGrid":
-        """Return the grid; DataError if the variables cannot be read back and `data` is None."""
+    def of(cls, fit: Fit, data: Any, names: Collection[str] = ()) -> "ReferenceGrid":
+        """Return the grid, with the grouping factors among `names`; DataError if the variables cannot be read back and `data` is None."""
         design = fit.model.design
-        groups = design.recipe.of_groups_alone
-        table = {k: v for k, v in variables(design, data).items() if k not in groups}
+        alone = set(design.recipe.of_groups_alone)
+        groups = _groups_by_term(fit, names)
+        terms = [design.recipe.grouped[k] for k, v in groups.items() if v == "known"]
+        absent = alone.difference(*(term.factors for term in terms))
+        table = {k: v for k, v in variables(design, data).items() if k not in absent}
         by_level = categories(design)
         sizes = {
             name: len(np.unique(v))
             for name, v in table.items()
-            if isinstance(v, np.ndarray) and v.dtype.kind in "iuf"
+            if isinstance(v, np.ndarray) and v.dtype.kind in "iuf" and name not in alone
         }
         means = {name for name, k in sizes.items() if k > 2 and name not in by_level}
         typical = {
@@ -146,7 +150,7 @@ class ReferenceGrid:
             for name, values in table.items()
         }
         numbers = [name for name, k in sizes.items() if k > 1 and name not in by_level]
-        return cls(fit, table, typical, means, numbers)
+        return cls(fit, table, typical, means, numbers, groups)
 
     def rows(
         self, values: Mapping[str, Sequence[Any] | Array]
@@ -196,6 +200,13 @@ class ReferenceGrid:
         observed = map(plain_level, np.asarray(self.table[name]))
         return np.array([place.get(value, -1) for value in observed])
 
+    @property
+    def typical_groups(self) -> list[str]:
+        """The grouping factors of effects that are zero."""
+        terms = self.fit.model.design.recipe.grouped
+        at_zero = [terms[key].group for key, v in self.groups.items() if v == "typical"]
+        return list(dict.fromkeys(at_zero))
+
     def describe(self, varying: Sequence[str], groups: Sequence[str]) -> str:
         """Describe the values of the variables that do not vary."""
         design: Any = self.fit.model.design
@@ -217,11 +228,18 @@ class ReferenceGrid:
         return f"Fixed: {', '.join(values)}" if values else ""
 
 
-def groups_along(fit: Fit) -> Groups | None:
-    """Return the groups of a curve: the typical one, with effects of zero."""
-    if fit.model.design.recipe.grouped:
-        return "typical"
-    return None
+def _groups_by_term(fit: Fit, names: Collection[str]) -> dict[str, Groups]:
+    """Return "known" for the terms with grouping factors among `names`, and "typical", with effects of zero, for the others.
+
+    A variable of the mean is no grouping factor alone: it may vary beyond its known groups.
+    """
+    recipe = fit.model.design.recipe
+    groups: dict[str, Groups] = dict.fromkeys(recipe.grouped, "typical")
+    for key, term in recipe.grouped.items():
+        factors = set(term.factors)
+        if factors <= set(names) and factors & set(recipe.of_groups_alone):
+            groups[key] = "known"
+    return groups
 
 
 def _typical_value(values: Any, weights: Array | None, *, mean: bool) -> Any:
