@@ -524,7 +524,7 @@ def test_bounds_and_conformal_sets_need_every_response():
 
 @pytest.mark.parametrize("kind", ["parametric", "residual"])
 def test_a_bootstrap_of_responses_does_not_guess_their_censoring(fit, kind):
-    with pytest.raises(pr.Incompatible, match=r"censoring .* is not known; use pairs"):
+    with pytest.raises(pr.Incompatible, match=r"limits .* are not known; use pairs"):
         pr.fit(fit.model, pr.Bootstrap(kind=kind, reps=5))
 
 

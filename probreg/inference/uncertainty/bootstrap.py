@@ -241,7 +241,7 @@ class Bootstrap(Method):
             model.likelihood.is_censored(model.design.sample.observed).any()
         )
         if censored and self.kind != "pairs":
-            return f"a {self.kind} bootstrap draws responses, and the censoring of new responses is not known; use pairs"
+            return f"a {self.kind} bootstrap draws responses, and the limits at which those of exact rows would be censored are not known; use pairs"
         inner = self._finder(model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
