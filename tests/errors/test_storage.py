@@ -365,7 +365,18 @@ def test_row_labels_of_any_kind_are_saved(name, tmp_path):
     assert pr.load_fit(path).model.design.n == 6
 
 
-@pytest.mark.parametrize("names", [range(10, 60, 10), list("abcde")])
+DATES = ["2020-03-01", "2020-03-02", "2021-01-01", "2021-01-02", "2021-01-03"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        range(10, 60, 10),
+        list("abcde"),
+        pd.to_datetime(DATES).to_numpy("M8[us]"),
+        pd.to_timedelta(range(5), unit="D").to_numpy("m8[us]"),
+    ],
+)
 def test_the_rows_of_a_loaded_fit_have_their_labels(names, tmp_path):
     table = pd.DataFrame(
         {
@@ -376,12 +387,13 @@ def test_the_rows_of_a_loaded_fit_have_their_labels(names, tmp_path):
         },
         index=pd.Index(names),
     )
+    labels = np.asarray(names)
     model = pr.Model.from_formula("y ~ x", table, weights="w", missing="drop")
     fit = pr.fit(model)
     again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
     for kept in (again, pr.load_fit(again.save(tmp_path / "again.nc", rows=True))):
-        assert kept.predict()["obs"].values.tolist() == [names[i] for i in (0, 1, 2, 4)]
-        assert kept.model.design.row_names.tolist() == [names[i] for i in (0, 1, 4)]
+        assert kept.predict()["obs"].values.tolist() == labels[[0, 1, 2, 4]].tolist()
+        assert kept.model.design.row_names.tolist() == labels[[0, 1, 4]].tolist()
         np.testing.assert_allclose(
             kept.covariance("cluster", groups="g", data=table[::-1]),
             fit.covariance("cluster", groups="g", data=table),

@@ -1,6 +1,7 @@
 """Read a fit from a file: every field and array is checked against the schema, and names are looked up in registries."""
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -215,7 +216,12 @@ def _read_labels(
         raise DataError(
             f"places of rows of weight 0: expected increasing numbers below {n}"
         )
-    labels = decode_columns(tables, n).get("labels")
+    labels = None
+    for name, labels in decode_columns(tables, n).items():
+        if re.fullmatch(r"(datetime|timedelta)64\[([unm]?s|[DhmMWY])\]", name):
+            labels = labels.astype(np.int64).view(name)
+        elif name != "labels":
+            raise DataError(f"labels of rows as {name!r:.40}: expected dates or times")
     absent = AbsentRows(places, None if labels is None else labels[places])
     return {
         "labels": None if labels is None else np.delete(labels, places),

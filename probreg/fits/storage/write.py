@@ -244,8 +244,13 @@ def _covariance_arrays(prefix: str, covariance: ParameterCovariance) -> dict[str
 
 
 def _encode_labels(design: Design) -> list[dict[str, Any]]:
-    """Return the table of the labels of all rows; empty if they count the rows, or are neither whole numbers nor text."""
+    """Return the table of the labels of all rows; empty if they count the rows, or are no whole numbers, times or text.
+
+    Times are whole numbers under the name of their dtype.
+    """
     labels = design.data_labels
+    if labels.dtype.kind in "mM":
+        return encode_columns({str(labels.dtype): labels.view(np.int64)})
     plain = labels.dtype.kind in "iu" or all(isinstance(v, str) for v in labels)
     if not plain or np.array_equal(design.row_names, np.arange(design.n)):
         return []
