@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.inference.base import Array, Solution, aux_names
+from probreg.inference.base import Array, Solution, Status, aux_names
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.varying import OF_EFFECTS
 from probreg.likelihoods import Reported
@@ -133,8 +133,11 @@ class ReportedParameters:
 
     @cached_property
     def scalars(self) -> dict[str, tuple[float, float]]:
-        """`solution.scalars` with these parameters in place of the nuisance parameters."""
+        """`solution.scalars` with these parameters in place of the nuisance parameters; those that diverge are infinite."""
         scalars = self.solution.scalars
+        if self.solution.status is Status.AT_INFINITY:
+            for name in scalars.keys() & self.model.likelihood.at_infinity.keys():
+                scalars[name] = (np.inf, scalars[name][1])
         if self.estimate is None:
             return scalars
         nuisance = self.model.likelihood.nuisance
@@ -145,7 +148,10 @@ class ReportedParameters:
     @property
     def with_nuisance(self) -> dict[str, tuple[float, float]]:
         """These scalars, then the nuisance parameters that are not among them."""
-        return {**self.scalars, **self.solution.scalars}
+        nuisance = self.solution.scalars
+        return self.scalars | {
+            k: nuisance[k] for k in nuisance if k not in self.scalars
+        }
 
     def draws_of(self, name: str) -> Array:
         """Return the draws (chain, draw) of one of the scalars of a posterior."""

@@ -236,9 +236,9 @@ def _statistics(fit: Fit) -> dict[str, str]:
     """The statistics of a fit as texts; R² under the name of its kind."""
     likelihood = fit.model.likelihood
     row = fit.glance().iloc[0].to_dict()
-    reported = fit.once(reported_parameters).values
-    nuisance = {k: v for k, (v, _) in reported.items()} or fit.aux
-    statistics = {name: _significant(v) for name, v in nuisance.items()}
+    reported = fit.once(reported_parameters)
+    names = reported.names or tuple(fit.aux)
+    statistics = {name: _significant(reported.scalars[name][0]) for name in names}
     statistics |= _count_events(fit)
     if has_effects(fit.model):
         scales = fit.solution.effect_scales

@@ -599,3 +599,14 @@ def test_a_log_link_has_rate_ratios_for_counts_and_ratios_of_means_otherwise():
     assert ratio_name(pr.Gamma()) == "ratio of means"
     assert ratio_name(pr.LogLogistic()) == "ratio of medians"
     assert ratio_name(with_predictors(pr.Gamma(), ["log phi"])) == "ratio"
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+def test_a_precision_at_infinity_is_printed_as_infinite():
+    table = {"k": [2, 3, 4, 5, 6, 7, 8, 8], "n": [10] * 8, "x": np.arange(8.0)}
+    model = pr.Model.from_formula("p(k, n) ~ x", table, likelihood="beta_binomial")
+    fit = pr.fit(model)
+    assert np.isinf(fit.summary().loc["phi", "estimate"])
+    assert "phi inf" in str(fit)
+    assert np.isinf(pr.compare([fit]).data["estimate"].sel(param="phi")).all()
+    assert str(pr.table(fit).to_pandas().loc["phi"].iloc[0]) == "inf"
