@@ -774,7 +774,7 @@ def test_what_cannot_be_is_refused_in_words():
         (
             lambda: tune(model, groups="site"),
             pr.DataError,
-            "'site' is no column of the design",
+            "'site' is not a variable of this model",
         ),
         (
             lambda: tune(model, folds=[1, 2] * 20, groups=[1, 2] * 20),

@@ -1,6 +1,7 @@
 """Covariances and intervals that mean nothing for a fit are refused, and the refusal says what to ask for instead."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
@@ -42,7 +43,7 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
         (
             {"kind": "cluster", "groups": "school"},
             pr.DataError,
-            "'school' is not a column of the design .*data=",
+            "'school' is not a variable of this model.*data=",
         ),
         ({"kind": "cluster", "groups": [1, 2]}, pr.DataError, "2 labels for 8 rows"),
         (
@@ -326,3 +327,19 @@ def test_a_cluster_covariance_with_variation_inside_groups_is_kept():
     for formula in ("y ~ x + C(g)", "y ~ x", "y ~ 1"):
         fit = pr.fit(pr.Model.from_formula(formula, data))
         assert (np.diagonal(fit.covariance("cluster", groups=data["g"])) > 1e-8).all()
+
+
+def test_groups_may_be_a_variable_that_the_model_keeps():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "g": np.repeat(list("abcdef"), 10)})
+    table["y"] = table["x"] + rng.normal(size=60)
+    table.loc[7, "x"] = np.nan
+    for formula in ("y ~ x + (1 | g)", "y ~ x + I(codes > 2)"):
+        table["codes"] = np.repeat(range(6), 10)
+        model = pr.Model.from_formula(formula, table, missing="drop")
+        fit = pr.fit(model)
+        named = "g" if "| g" in formula else "codes"
+        np.testing.assert_array_equal(
+            fit.covariance("cluster", groups=named),
+            fit.covariance("cluster", groups=named, data=table),
+        )

@@ -67,10 +67,10 @@ def folds_of(
         return _folds_from_labels(labels, design.n)
     codes = np.arange(design.n)
     if groups is not None:
-        names = {*design.columns, *[c.split("[")[0] for c in design.columns]}
+        names = {*design.read, *[c.split("[")[0] for c in design.columns]}
         if isinstance(groups, str) and groups not in names:
             raise DataError(
-                f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row"
+                f"{groups!r} is not a variable of this model, which keeps no others: give groups= one label per row"
             )
         codes, *others = group_codes(groups, design)
         if others:

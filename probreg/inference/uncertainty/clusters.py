@@ -8,6 +8,7 @@ import numpy as np
 from probreg.arguments.arrays import as_array, missing_objects
 from probreg.arguments.scalars import shown_value
 from probreg.data import Design
+from probreg.data.formula.functions import variables
 from probreg.errors import DataError, such_rows
 
 Array = np.ndarray
@@ -142,15 +143,17 @@ def _align(values: Array, rows: Array | None, design: Design, subject: str) -> A
 
 
 def _of_design(name: str, design: Design) -> Array:
-    """Return the column of this name, or the levels of the columns `name[...]` of a factor."""
+    """Return the column of this name, the levels of the columns `name[...]` of a factor, or the variable that the design keeps."""
     places = [
         j
         for j, c in enumerate(design.columns)
         if c == name or (c.startswith(f"{name}[") and ":" not in c)
     ]
+    if not places and name in design.read:
+        return np.asarray(variables(design)[name])
     if not places:
         raise DataError(
-            f"{name!r} is not a column of the design ({', '.join(design.columns)}), and a fit keeps no others: use "
+            f"{name!r} is not a variable of this model, and a fit keeps no others: use "
             f"covariance(..., groups={name!r}, data=...) with the table, or pass the labels"
         )
     return np.unique(design.X[:, places], axis=0, return_inverse=True)[1].ravel()
