@@ -224,7 +224,7 @@ class Censored(OfBase, MayDiverge):
 
     def sample_like(self, y: Array, rng: Generator, eta: Array, **aux: Any) -> Array:
         drawn = self.sample(rng, eta, **aux)
-        inside = (y[:, :1] < drawn) & (drawn <= y[:, 1:])
+        inside = (y[..., :1] < drawn) & (drawn <= y[..., 1:])
         return np.where(inside, y, drawn)
 
     def recession(self, y: Array) -> Recession:

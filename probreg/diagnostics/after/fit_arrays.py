@@ -19,7 +19,7 @@ and its estimate are
     y* ~ p(y | eta_0, aux),    phi* = sum_i Z_i' s_i(y*, eta_0) + grad log prior,    eta* = eta_0 + Z phi*,
 
 one step of Fisher scoring from the fit, which is as good as the estimate itself to first order (Lehmann & Casella 1998,
-section 6.4); for a Gaussian it is the estimate. Nuisance parameters are fixed. A p-value is the share of replicates with
+section 6.4); for a Gaussian it is the estimate. Nuisance parameters that are no predictors are fixed. A p-value is the share of replicates with
 a statistic at least as large as in the data (Davison & Hinkley 1997, section 4.2).
 """
 
@@ -45,6 +45,7 @@ from probreg.fits.residuals import (
 )
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
+from probreg.likelihoods.base import flatten_rows
 from probreg.linalg import root_of_square
 from probreg.linalg.vec import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
@@ -68,7 +69,7 @@ class FitArrays:
     """Arrays of S data sets on the same n rows, S = 1 for the data of a fit; k coordinates represent the coefficients."""
 
     likelihood: SmoothLikelihood
-    aux: dict[str, Any]  # numbers, or one per row (n,)
+    aux: dict[str, Any]  # numbers, or arrays (n,) or (S, n)
     y: Array  # (S, n, ...)
     eta: Array  # (S, n, m)
     score: Array  # (S, n, m), s = d log p / d eta
@@ -79,6 +80,8 @@ class FitArrays:
     w: Array  # (n,), frequencies
     size: float  # tr H, the effective number of coefficients of the fit
     df: float | None  # n - tr H of an estimated Gaussian sigma
+    # the nuisance parameters whose logs are predictors behind eta, with the observed information; None with the expected one
+    unknown: tuple[str, ...] | None = None
 
     @cached_property
     def scores(self) -> StandardisedScores:
@@ -113,7 +116,7 @@ class FitArrays:
         dispersion = np.ones((len(self.y), 1))
         sigma = np.ones(self.eta.shape[:2])
         internal = np.full_like(sigma, np.nan)
-        if self.likelihood.exact_information:
+        if self.unknown is None:
             u = self.scores.u
             internal = (
                 np.einsum("sna,snab,snb->sn", u, self.scores.inverse, deleted)
@@ -162,13 +165,12 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
     if reason is not None:
         raise NotApplicable(reason)
     eta = predictor(fit)
-    aux = fit.aux_of_rows
     w = design.row_weights
+    unknown = None
     is_sigma_free = likelihood.least_squares and model.noise_unknown
     if likelihood.exact_information:
-        score = likelihood.score(design.observed, eta, **aux)
-        W = likelihood.information(eta, **aux)
-        W = np.broadcast_to(W, (*eta.shape, eta.shape[-1]))
+        aux = fit.aux_of_rows
+        score, W = _derivatives(likelihood, unknown, design.observed, eta, aux)
         root, _, u = standardise(score, W)
         if is_sigma_free and np.abs(u).max() <= rounding_error(fit):
             raise NotApplicable(
@@ -177,7 +179,9 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         Z, back = _coordinates(fit, root, w)
     else:
         estimate = estimate_of(model, fit.solution, "the influence of rows")
-        score, W = estimate.scores, estimate.rows.curves
+        unknown = estimate.model.unknown
+        aux = likelihood.at_rows(fit.aux, design.precision)
+        score, W = _derivatives(likelihood, unknown, design.observed, eta, aux)
         Z = estimate.rows.predictor_rows(estimate.root)
         gamma = estimate.root[: estimate.size].reshape(*model.shape, -1)
         back = np.einsum("pj,jmk->pmk", design.frame.T, gamma, optimize=True)
@@ -196,6 +200,28 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         w,
         size,
         float(w.sum()) - size if is_sigma_free else None,
+        unknown,
+    )
+
+
+def _derivatives(
+    likelihood: SmoothLikelihood,
+    unknown: tuple[str, ...] | None,
+    y: Array,
+    eta: Array,
+    aux: dict[str, Any],
+) -> tuple[Array, Array]:
+    """Return the scores (..., n, m) and the information (..., n, m, m) of `FitArrays` at eta."""
+    if unknown is None:
+        W = likelihood.information(eta, **aux)
+        W = np.broadcast_to(W, (*eta.shape, eta.shape[-1]))
+        return likelihood.score(y, eta, **aux), W
+    shape, rows, values = flatten_rows(eta, aux)
+    y = y.reshape(len(rows), *y.shape[len(shape) :])
+    local = likelihood.derivatives_over(unknown, y, rows, values, None)
+    width = local.gradient.shape[-1]
+    return local.gradient.reshape(*shape, width), local.curvature.reshape(
+        *shape, width, width
     )
 
 
@@ -273,7 +299,7 @@ def simulated_p_value(
 ) -> float | None:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
-    None for more than 500 observations, if they cannot be counted one by one, and without a formula of the expected information.
+    None for more than 500 observations, and if they cannot be counted one by one.
 
     Drawing stops early if the probability is clearly not small. If no data set reaches T, the result is the
     smaller of one in their number and `beyond`, the asymptotic p-value. `ordered`: the statistic depends on the order of
@@ -284,7 +310,7 @@ def simulated_p_value(
         return None
     try:
         require_counts(fit, 1)
-        pieces = expected_arrays(fit)
+        pieces = fit.once(arrays_of_fit)
     except NotApplicable:
         return None
     rows = observation_rows(fit.model)[0]
@@ -328,7 +354,8 @@ def draw_replicates(
     """Yield blocks of data sets drawn from the model at its estimates."""
     block_size = 2_000_000  # numbers of one block of replicates
     n, m, k = observed.Z.shape
-    likelihood = observed.likelihood
+    likelihood, aux, unknown = observed.likelihood, observed.aux, observed.unknown
+    family = likelihood.without_formulas
     # the gradient of the log prior over phi at the estimate
     beta = fit.solution.beta
     joint = fit.model.joint
@@ -337,17 +364,21 @@ def draw_replicates(
     prior = np.einsum("pmk,pm->k", observed.back, slope.reshape(beta.shape))
     step = max(1, block_size // (n * m * max(k, 4)))
     for start in range(0, count, step):
-        eta = np.broadcast_to(observed.eta, (min(step, count - start), n, m))
-        y = likelihood.sample(rng, eta, **observed.aux)
-        score = likelihood.score(y, eta, **observed.aux)
+        eta = np.repeat(observed.eta, min(step, count - start), 0)
+        if unknown is None:
+            y = likelihood.sample(rng, eta, **aux)
+        else:
+            y = likelihood.sample_like(observed.y[0], rng, eta, **aux)
+        score, _ = _derivatives(likelihood, unknown, y, eta, aux)
         phi = np.einsum("nak,sna->sk", observed.Z, score, optimize=True) + prior
         change = np.einsum("nak,sk->sna", observed.Z, phi, optimize=True)
-        if isinstance(likelihood, ExponentialFamily):  # stay in the domain of the link
+        width = eta.shape[-1]
+        if isinstance(family, ExponentialFamily):  # stay in the domain of the link
             for _ in range(50):
-                outside = ~likelihood.in_domain(eta + change).all(-1)
+                outside = ~family.in_domain(eta + change[..., :width]).all(-1)
                 change[outside] *= 0.5
-        eta = eta + change
-        score = likelihood.score(y, eta, **observed.aux)
-        W = likelihood.information(eta, **observed.aux)
-        W = np.broadcast_to(W, (*eta.shape, m))
-        yield replace(observed, y=y, eta=eta, score=score, W=W)
+        eta = eta + change[..., :width]
+        logs = zip(unknown or (), np.moveaxis(change, -1, 0)[width:])
+        there = {**aux, **{name: aux[name] * np.exp(v) for name, v in logs}}
+        score, W = _derivatives(likelihood, unknown, y, eta, there)
+        yield replace(observed, aux=there, y=y, eta=eta, score=score, W=W)
