@@ -62,6 +62,11 @@ class ModelEstimator(BaseEstimator):
         refuse_unknown(cls.__name__, settings, cls._get_param_names())
         return super().__new__(cls)
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, as a grid search does. Incompatible for an unknown one, with the argument that does the same."""
+        refuse_unknown(type(self).__name__, params, self._get_param_names())
+        return super().set_params(**params)
+
     @abstractmethod
     def likelihood_for(self, response: Array) -> Likelihood:
         """The likelihood of this response. Incompatible where it is not one of this kind of estimator."""

@@ -441,6 +441,9 @@ def test_tables_pipelines_searches_clones_and_pickles():
 def test_parameters_of_other_estimators_are_answered(name):
     with pytest.raises(pr.Incompatible, match=f"Classifier takes no {name}=: use "):
         Classifier(**{name: 1.0})
+    search = GridSearchCV(make_pipeline(Classifier()), {f"classifier__{name}": [1.0]})
+    with pytest.raises(pr.Incompatible, match=f"Classifier takes no {name}=: use "):
+        search.fit(X, TWO)
 
 
 def test_without_scikit_learn_the_error_names_the_extra(monkeypatch):
