@@ -65,7 +65,7 @@ from probreg.model.compatibility import (
 from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
-from probreg.model.term_priors import bound_terms
+from probreg.model.term_priors import bound_terms, with_prior_note
 from probreg.peers import OF_MODEL, NamesPeers
 from probreg.priors import (
     AuxPrior,
@@ -153,9 +153,10 @@ class Model(FromData, NamesPeers):
         prior: PriorLike,
         aux: AuxLike,
     ) -> "Model":
-        design, prior = bound_terms(prior, design)
+        design, bound = bound_terms(prior, design)
+        design = with_prior_note(design, prior, bound)
         require_proper_aux(likelihood, aux)
-        model = cls(design, likelihood, prior, read_aux(aux))
+        model = cls(design, likelihood, bound, read_aux(aux))
         require_units(design)
         require_outcomes(model)
         return model
@@ -175,6 +176,7 @@ class Model(FromData, NamesPeers):
             The new model; this one is unchanged.
         """
         design, bound = bound_terms(prior, self.design)
+        design = with_prior_note(design, prior, bound)
         held = {
             name: value
             for name, value in self.aux.items()

@@ -15,6 +15,7 @@ from probreg.formula.terms import read_bar_term
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.anchored import RowValues
 from probreg.kernels.spectral import SineBasis
+from probreg.model.descriptions import describe_prior
 from probreg.priors import (
     LKJ,
     AuxPrior,
@@ -185,6 +186,26 @@ def bound_terms(
         if not named_columns.intersection(block)
     }
     return design, {**by_column, **blocks}
+
+
+def with_prior_note(
+    design: Design, spec: PriorLike, bound: Prior | Mapping[Key, Prior]
+) -> Design:
+    """Return the design with a note on a prior for all columns that none takes, and without a note on an earlier prior."""
+    start = "no column takes the prior "
+    notes = [note for note in design.notes if not note.startswith(start)]
+    prior = read_prior(spec)
+    if isinstance(prior, Prior) and not isinstance(prior, Flat):
+        if isinstance(bound, Mapping):
+            is_used = any(own is prior for own in bound.values())
+        else:
+            is_used = prior.whole or not all(map(is_intercept, design.columns))
+        if not is_used:
+            notes.append(
+                f"{start}{describe_prior(prior)}: an intercept and terms with a scale of their own take one by name, such as "
+                "prior={'Intercept': ...}"
+            )
+    return replace(design, notes=tuple(notes))
 
 
 def _without_terms(

@@ -202,3 +202,21 @@ def test_a_process_of_values_becomes_one_of_a_known_function():
     K = kernel(x, x)
     expected = K @ np.linalg.solve(K + 0.09 * np.eye(25), y)
     np.testing.assert_allclose(fit.predict()["mean"].values, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("formula", "has_note"),
+    [("y ~ 1", True), ("y ~ s(x, k=5)", True), ("y ~ x", False), ("y ~ 0 + f", False)],
+)
+def test_a_prior_that_no_column_takes_is_noted(formula, has_note, tmp_path):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=30), "f": [*"abc"] * 10, "y": rng.normal(size=30)}
+    model = pr.Model.from_formula(formula, data, prior=pr.Normal(0.5))
+    fit = pr.fit(model)
+    saved = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    for notes in (fit.all_notes, saved.all_notes):
+        found = [str(n) for n in notes if "no column takes the prior" in str(n)]
+        assert len(found) == has_note
+        assert all("Normal(0.5)" in text for text in found)
+    assert pr.fit(model.with_prior(pr.Flat())).model.design.notes == ()
+    assert pr.fit(pr.Model.from_formula(formula, data)).model.design.notes == ()
