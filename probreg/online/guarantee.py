@@ -14,7 +14,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.linalg import evenly_spaced, merge
-from probreg.online.updates import Array, Geometry
+from probreg.online.updates import Array, Euclid, Geometry
 from probreg.scores.assumptions import Assumption
 from probreg.system.terminal import clean_lines
 
@@ -263,6 +263,8 @@ def least_squares(F: Array, geometry: Geometry) -> Array:
         return free
     R = F[:, :-1]
     z = F[:, -1]
+    if isinstance(geometry, Euclid):
+        return geometry.nearest(_least_in_ball(R, z, geometry.radius))
     # L_u = u'Gu - 2 c'u + |z|^2: gradient 2 (Gu - c), curvature at most 2 |G|.
     G = R.T @ R
     c = R.T @ z
@@ -272,6 +274,22 @@ def least_squares(F: Array, geometry: Geometry) -> Array:
         len(c),
         2 * np.linalg.norm(G, 2),
     )
+
+
+def _least_in_ball(R: Array, z: Array, radius: float) -> Array:
+    """Return the u in a ball with the least ||R u - z||, where the free minimiser is outside it."""
+    from scipy.optimize import brentq
+
+    # u(lam) = (R'R + lam I)^-1 R'z with R = U diag(s) V, and ||u(lam)|| = radius, which falls with lam and is at most ||R'z|| / lam
+    U, s, V = np.linalg.svd(R, full_matrices=False)
+    kept = s > s.max() * max(R.shape) * np.finfo(float).eps
+    s, V = s[kept], V[kept]
+    c = s * (U.T @ z)[kept]
+    excess = lambda lam: float(np.linalg.norm(c / (s**2 + lam))) - radius
+    lam = 0.0
+    if excess(0.0) > 0.0:
+        lam = brentq(excess, 0.0, np.linalg.norm(c) / radius, xtol=1e-300, maxiter=2000)
+    return np.asarray(V.T @ (c / (s**2 + lam)))
 
 
 def _descend(

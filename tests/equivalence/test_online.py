@@ -207,3 +207,18 @@ def test_a_long_stream_keeps_a_bounded_number_of_weights():
     assert (path.times[0], path.times[-1]) == (0, 2000)
     assert np.all(np.diff(path.times) > 0)
     assert path.average(last=0.5)[0] == pytest.approx(1.0)
+
+
+def test_the_best_weights_of_a_ball_meet_the_optimality_conditions(rng):
+    X = rng.normal(size=(200, 3)) * [1e3, 1.0, 1e-3]
+    y = X @ [1e-3, 1.0, 2.0] + rng.normal(size=200)
+    for radius in (1e-6, 0.5):
+        ball = online.descent(online.SQUARED, 1e-9, online.Euclid(radius))
+        u = online.run(ball, X, y).regret().comparator
+        assert np.linalg.norm(u) == pytest.approx(radius, rel=1e-12)
+        # the gradient of the squared loss is -lam u with lam > 0; rounding of X'X u is relative to its terms
+        slope = X.T @ (y - X @ u)
+        lam = slope @ u / radius**2
+        assert lam > 0
+        size = np.abs(X).T @ (np.abs(y) + np.abs(X) @ np.abs(u))
+        assert (np.abs(slope - lam * u) < 1e-9 * size).all()
