@@ -305,3 +305,28 @@ def test_the_dispersion_covariance_has_weights_and_the_precision_of_the_prior():
     V = fit.covariance("dispersion")
     assert V.attrs["dispersion"] == pytest.approx(phi, rel=1e-8)
     np.testing.assert_allclose(V, np.linalg.inv(information / phi + P), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("response", "likelihood", "errors"),
+    [
+        ("y", "gaussian", [0.720837432666, 0.143702346433]),
+        ("b", "bernoulli", [1.52366452424, 0.35254219355]),
+    ],
+)
+def test_sampling_weights_have_the_errors_of_survey(response, likelihood, errors):
+    """svyglm of R's package survey 4.1 with svydesign(~1, weights=~w)."""
+    table = {
+        "x": np.arange(8.0), "y": [1.0, 3.0, 2.0, 5.0, 4.0, 7.0, 5.0, 9.0],
+        "b": [0, 0, 1, 0, 1, 0, 1, 1], "w": [1.0, 2.0, 4.0, 1.5, 3.0, 2.5, 1.0, 5.0],
+    }  # fmt: skip
+    model = pr.Model.from_formula(
+        f"{response} ~ x",
+        table,
+        likelihood=likelihood,
+        weights=pr.weights.sampling("w"),
+    )
+    fit = pr.fit(model)
+    robust = np.sqrt(np.diag(fit.covariance("HC0")))
+    for own in (fit.std_error.values, robust):
+        np.testing.assert_allclose(own, errors, rtol=1e-9)

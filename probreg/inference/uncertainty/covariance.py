@@ -60,7 +60,7 @@ DEFINITIONS = {
     "covariance of the penalised estimate in repeated samples, without its bias",
     "dispersion": "the inverse of X'WX/phi + prior precision, W the expected information of a row, phi Pearson's X^2/(n - k): "
     "the variance is phi times that of the likelihood, as in quasi-Poisson and quasi-binomial models",
-    "HC0": f"{_HC}, u the score of an observation",
+    "HC0": f"{_HC}, u the score of an observation; times n/(n - 1) under sampling weights",
     "HC1": f"{_HC}, u the score of an observation, times n/(n - k)",
     "HC2": f"{_HC}, u the score of an observation over sqrt(1 - leverage)",
     "HC3": f"{_HC}, u the score of an observation over (1 - leverage)",
@@ -373,7 +373,7 @@ def _heteroscedastic(
     estimate = estimate_of(model, solution, "a sandwich covariance")
     # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
     # HC3 by 1 - h_i (MacKinnon & White 1985).
-    factor = _full(estimate, model.design.total) if kind == "HC1" else 1.0
+    factor = row_factor(estimate, kind, None)
     V = estimate.sandwich(estimate.meat(SANDWICHES[kind]), factor)
     return Spread(V, solution.df, {"factor": factor})
 
