@@ -481,6 +481,10 @@ class DifferentiableLikelihood(Likelihood):
     def information(self, eta: Array, **aux: Any) -> Array:
         """E[score score'], the Fisher information, shape (..., n, m, m)."""
 
+    def fisher_information(self, eta: Array, **aux: Any) -> Array | None:
+        """The Fisher information of rows eta (n, m), also where `information` approximates it for starts; None without a formula."""
+        return self.information(eta, **aux) if self.exact_information else None
+
     def information_slope(self, eta: Array, **aux: Any) -> Array:
         """d information / d eta, shape (..., n, m, m, m), the last axis for eta; by differences of fourth order."""
 
@@ -916,6 +920,14 @@ class ExponentialFamily(MeanByLink, SmoothLikelihood):
         # W = n mu'^2 / V = n mu' theta'.
         slope = self.link.slope(eta[..., 0]) * self._natural(eta, known)[0]
         return (self.size(**known) * slope)[..., None, None]
+
+    def joint_information(self, eta: Array, aux: AuxValues) -> Array:
+        """The Fisher information over (eta, log s) of a continuous response, (..., n, 2, 2)."""
+        # log p = A(y, mu) / s + c(s) + B(y): -d2 log p / (d log s)^2 less the slope, of mean 0, is the same for every y
+        mu = self.mean(eta)
+        slope, second = self.slopes_over_log_scale(mu, mu, aux[self.nuisance[0]])
+        W = self.information(eta, **aux)[..., 0, 0]
+        return symmetric_pairs(W, 0.0 * W, second - slope)
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
         # dW / d eta = n (mu'' theta' + mu' theta'').

@@ -151,10 +151,12 @@ class Beta(MeanByLink, BetaShapes):
         return self.link_function.inverse(e) * self.tails.q(e) / (1.0 + aux["phi"])
 
     def information(self, eta: Array, **aux: Any) -> Array:
-        # phi^2 mu'^2 (psi'(a) + psi'(b))
-        a, b = self.shapes(eta, aux)
-        slope = aux["phi"] * self.link_function.slope(eta[..., 0])
-        return (slope**2 * (polygamma(1, a) + polygamma(1, b)))[..., None, None]
+        return self.joint_information(eta, aux)[..., :1, :1]
+
+    def joint_information(self, eta: Array, aux: AuxValues) -> Array:
+        """The Fisher information over (eta, log phi), (..., n, 2, 2)."""
+        zero = np.zeros(eta.shape[:-1])
+        return self._expand(zero, zero, eta, aux)[1]  # the slopes have mean 0
 
     def _log_shape_slopes(
         self, y: Array, a: Array, b: Array, phi: Any
@@ -171,16 +173,22 @@ class Beta(MeanByLink, BetaShapes):
         return (h * A - g * B)[..., None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        slopes = self._log_shape_slopes(y, *self.shapes(eta, aux), aux["phi"])
+        expansion = self._expand(*slopes, eta, aux)
+        return ValueGradHessian(self.log_prob(y, eta, **aux), *expansion)
+
+    def _expand(
+        self, A: Any, B: Any, eta: Array, aux: AuxValues
+    ) -> tuple[Array, Array]:
+        """Return the gradient and curvature of log p with the slopes A and B over log a and log b."""
         a, b = self.shapes(eta, aux)
         phi = aux["phi"]
-        A, B = self._log_shape_slopes(y, a, b, phi)
-        gradient, H = expand_shapes(
+        return expand_shapes(
             self.tails.rates(eta[..., 0]),
             (A, a**2 * polygamma(1, a)),
             (B, b**2 * polygamma(1, b)),
             (0.0, -(phi**2) * polygamma(1, phi)),
         )
-        return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         return self.find_zero_score(y, -40.0, 40.0, **aux)

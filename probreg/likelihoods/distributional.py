@@ -210,6 +210,28 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         information[..., :1, :1] = self.base.information(first, **values)
         return information
 
+    def fisher_information(self, eta: Array, **known: Any) -> Array | None:
+        base, m = self.base, self.width
+        if not base.exact_information:
+            return None
+        if not self.is_discrete:
+            if len(base.nuisance) > 1 or not hasattr(base, "joint_information"):
+                return None
+            return base.joint_information(*self.split_predictors(eta, known))
+        # the mean of the curvature over y = 0, 1, ...
+        total = np.zeros((len(eta), m, m))
+        left = np.ones(len(eta))
+        for k in np.arange(100_000.0):  # larger counts take too long
+            y = self.join(np.full(len(eta), k), **known)
+            with np.errstate(all="ignore"):  # beyond the number of trials
+                local = self.value_grad_hessian(y, eta, **known)
+                p = np.nan_to_num(np.exp(local.log_prob))
+            total += p[:, None, None] * np.nan_to_num(local.curvature[:, :m, :m])
+            left -= p
+            if left.max() < 1e-12:
+                return total
+        return None
+
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
         density = self.base.compiled_density

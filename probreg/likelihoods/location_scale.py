@@ -208,6 +208,23 @@ class StandardDensity(IntervalLikelihood):
         value = self.at_shape(aux).standard_information / np.square(self.scale(aux))
         return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
 
+    def joint_information(self, eta: Array, aux: AuxValues) -> Array:
+        """The Fisher information over (eta, log s), (..., n, 2, 2)."""
+        from scipy.integrate import quad
+
+        def integrand(r: Array, power: int) -> Array:
+            with np.errstate(all="ignore"):  # far in a tail
+                g, _ = self.standard_slopes(r)
+                value = np.exp(self.standard_log_prob(r)) * g**2 * r**power
+            return np.nan_to_num(value)
+
+        # the scores are g / s and r g - 1, with E[g] = 0 and E[r g] = 1
+        cross, square = (quad(integrand, -np.inf, np.inf, (k,))[0] for k in (1, 2))
+        W = self.information(eta, **aux)[..., 0, 0]
+        return symmetric_pairs(
+            W, 0.0 * W + cross / self.scale(aux), 0.0 * W + square - 1.0
+        )
+
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         # d/d eta = g / s, d/d log s = r g - 1; minus the second derivatives are h / s^2 over eta,
         # (g + r h) / s over eta and log s, r g + r^2 h over log s

@@ -164,7 +164,7 @@ def test_changes_to_first_order_are_dfbeta_of_survreg() -> None:
     np.testing.assert_allclose((phi**2).sum(1), ldcase, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", ["gaussian", "weibull", "truncated"])
+@pytest.mark.parametrize("case", ["weibull", "censored formulas", "truncated"])
 def test_tests_by_the_expected_information_do_not_apply(case: str) -> None:
     fit = fit_of(case)
     found = pr.diagnose(fit)
@@ -172,7 +172,7 @@ def test_tests_by_the_expected_information_do_not_apply(case: str) -> None:
     assert {"cook", "dfbetas"} <= checks
     assert not {"reset", "dispersion"} & checks
     for kind in ("expected", "sampling"):
-        with pytest.raises(pr.Incompatible, match=f"'{kind}' needs the expected"):
+        with pytest.raises(pr.Incompatible, match="expected information has no"):
             fit.covariance(kind)
 
 

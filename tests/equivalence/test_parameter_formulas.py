@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import block_diag
 
 import probreg as pr
 from probreg.data.formula.functions import term_functions
@@ -336,11 +337,61 @@ def test_wrong_formulas_are_named(
         pr.Model.from_formula(formulas, data, likelihood=likelihood)
 
 
+def test_expected_covariances_of_a_gaussian_have_two_blocks(
+    data: dict[str, Any],
+) -> None:
+    """(X' X / sigma^2)^-1 of the mean and (2 Z' Z)^-1 of log sigma."""
+    fit = pr.fit(pr.Model.from_formula({"y": "y ~ x", "log sigma": "~ z"}, data))
+    X = np.column_stack([np.ones(len(data["x"])), data["x"]])
+    Z = np.column_stack([np.ones(len(data["z"])), data["z"]])
+    W = np.exp(-2.0 * Z @ fit.solution.beta[2:])
+    expected = block_diag(np.linalg.inv(X.T @ (W * X)), np.linalg.inv(2.0 * Z.T @ Z))
+    for kind in ("expected", "sampling"):
+        V = np.asarray(fit.covariance(kind))
+        np.testing.assert_allclose(V, expected, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "names", "known"),
+    [
+        (pr.StudentT(nu=4.0), ["log sigma"], {}),
+        (pr.Weibull(), ["log scale"], {}),
+        (pr.LogLogistic(), ["log scale"], {}),
+        (pr.Gamma(), ["log phi"], {}),
+        (pr.InverseGaussian(), ["log phi"], {}),
+        (pr.Beta(link="cloglog"), ["log phi"], {}),
+        (pr.BetaBinomial(), ["log phi"], {"trials": 7.0}),
+        (pr.NegativeBinomial(), ["log alpha"], {}),
+        (pr.NegativeBinomial(variance="nb1"), ["log alpha"], {}),
+        (pr.ZeroInflated(pr.NegativeBinomial()), ["logit zero"], {"alpha": 0.7}),
+        (pr.Hurdle(pr.Poisson()), ["logit zero"], {}),
+    ],
+    ids=lambda value: str(value),
+)
+def test_the_fisher_information_is_the_mean_of_the_products_of_scores(
+    likelihood: Any, names: list[str], known: dict[str, float]
+) -> None:
+    n = 40_000
+    wide = with_predictors(likelihood, names)
+    m = wide.width
+    eta = np.tile([0.4, 0.6], (n, 1))
+    values = {name: np.full(n, value) for name, value in known.items()}
+    aux = {name: values[name] for name in wide.nuisance}
+    drawn = wide.sample(np.random.default_rng(0), eta, **values)
+    given = {name: v for name, v in values.items() if name not in aux}
+    y = wide.join(drawn, **given) if drawn.ndim == 1 else drawn
+    scores = wide.value_grad_hessian(y, eta, **aux).gradient[:, :m]
+    products = scores[:, :, None] * scores[:, None]
+    error = products.std(0) / np.sqrt(n)
+    one = {name: value[:1] for name, value in values.items()}
+    information = wide.fisher_information(eta[:1], **one)
+    # standard errors; four happen in one of 16,000 comparisons
+    assert (np.abs(products.mean(0) - information[0]) < 4.0 * error + 1e-12).all()
+
+
 def test_quantities_without_a_formula_are_refused(data: dict[str, Any]) -> None:
     fit = pr.fit(pr.Model.from_formula({"y": "y ~ x", "log sigma": "~ z"}, data))
     for quantity in (
-        lambda: fit.summary(covariance="expected"),
-        lambda: fit.summary(covariance="sampling"),
         lambda: fit.residuals("working"),
         lambda: fit.r_squared,
         lambda: fit.model.information(np.zeros((4, 1))),

@@ -315,19 +315,9 @@ def _observed_information(
     return Spread(estimate.of_root(estimate.bread))
 
 
-def _require_information(model: Model, kind: str) -> None:
-    """Raise Incompatible for a kind that needs the expected information of a likelihood without a formula for it."""
-    if not model.likelihood.exact_information:
-        raise Incompatible(
-            f"{kind!r} needs the expected information, which has no formula here ({model.likelihood.describe(model.design.response)}). Use 'observed', "
-            "or a sandwich such as 'HC1'"
-        )
-
-
 def _expected_information(
     model: Model, solution: Solution, settings: Settings
 ) -> Spread:
-    _require_information(model, "expected")
     estimate = estimate_of(model, solution, "expected information")
     # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
     return Spread(estimate.of_root(estimate.expected_root))
@@ -336,7 +326,6 @@ def _expected_information(
 def _sampling_covariance(
     model: Model, solution: Solution, settings: Settings
 ) -> Spread:
-    _require_information(model, "sampling")
     estimate = estimate_of(model, solution, "sampling covariance")
     # cov of the estimator over new responses: V I V, which equals V for a flat prior.
     A = estimate.expected_root

@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 
 from probreg.data import Block, Frame
-from probreg.data.checked_arrays import full_weights
+from probreg.data.checked_arrays import full_weights, times_weights
 from probreg.data.implicit_columns import row_gradients
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import (
@@ -249,10 +249,7 @@ class Estimate:
         """The expected information of the rows over the coefficients among phi."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
         S = self._coefficients
-        H = self.model.information_of_rows(
-            self.solution.beta, self.solution.aux, self.model.design.frame.rows
-        )
-        return S.T @ H @ S
+        return S.T @ self._sum(RowDerivatives.information) @ S
 
     @cached_property
     def _coefficients(self) -> Array:
@@ -441,6 +438,18 @@ class RowDerivatives:
         return self.at.likelihood.information(
             self.eta, **self.aux_values, **self.at.likelihood.given(self.block.y)
         )
+
+    def information(self) -> Array:
+        """The expected information over vec gamma, (p m, p m). Incompatible without a formula for it."""
+        likelihood, y = self.at.likelihood, self.block.y
+        known = {**self.aux_values, **likelihood.given(y)}
+        W = likelihood.fisher_information(self.eta, **known)
+        if W is None:
+            raise Incompatible(
+                f"the expected information has no formula for {likelihood.named} likelihood, or too many terms: use 'observed', or a sandwich "
+                "such as 'HC1'"
+            )
+        return weighted_gram(self.U, times_weights(W, self.weights))
 
     def pearson(self) -> Array:
         """The weighted sum of squared residuals over their variances."""
