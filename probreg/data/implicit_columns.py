@@ -136,11 +136,8 @@ class LazyColumns(ImplicitMatrix):
         return np.flatnonzero(is_head)
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple):
-            rows, columns = key
-        else:
-            rows = key
-            columns = slice(None)
+        key = key if isinstance(key, tuple) else (key,)
+        rows, columns = (*key, slice(None))[:2]
         if isinstance(columns, slice) and columns == slice(None):
             if isinstance(rows, int | np.integer):
                 return np.asarray(self[[int(rows)]])[0]

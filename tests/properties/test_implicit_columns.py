@@ -29,6 +29,7 @@ def test_they_are_the_array_that_they_stand_for():
     for key in (
         slice(2, 9),
         rows,
+        (rows,),
         (rows, chosen),
         (slice(None), chosen),
         (slice(None), 7),
@@ -109,6 +110,11 @@ def test_a_fit_of_them_is_that_of_the_array(
     np.testing.assert_allclose(
         found.std_error.values, wanted.std_error.values, rtol=1e-4
     )
+    averages, same = (
+        pr.predictions(fit, by="g", groups="known").table for fit in (found, wanted)
+    )
+    np.testing.assert_allclose(averages.estimate, same.estimate, atol=2e-5)
+    np.testing.assert_allclose(averages.std_error, same.std_error, rtol=1e-4)
 
 
 def test_a_covariance_that_is_not_written_out_comes_back_from_a_file(
