@@ -337,6 +337,7 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
     """
     _refuse_several_predictors(model)
     d = model.design
+    d.refuse_sampling("a deviance")
     likelihood = model.likelihood
     if d.intercept is None:
         return deviance_at(model, np.zeros(model.shape), aux)

@@ -432,6 +432,7 @@ def test_blocks_normalise_sampling_weights_to_the_number_of_rows():
 SAMPLED = pr.fit(
     pr.Model.from_arrays(X, Y, columns=["a", "b"], weights=pr.weights.sampling(W))
 )
+SAMPLED_BLOCKS = pr.fit(pr.Model.from_blocks([(X, Y, W)], weights=pr.weights.sampling))
 REFUSED = {
     "posterior": lambda: pr.fit(SAMPLED.model, "posterior"),
     "nuts": lambda: pr.fit(SAMPLED.model, "nuts"),
@@ -443,6 +444,8 @@ REFUSED = {
     "log-likelihood": lambda: SAMPLED.log_likelihood,
     "likelihood ratio": lambda: pr.compare_models([SAMPLED], test="lr"),
     "AIC": lambda: SAMPLED.aic,
+    "null deviance": lambda: SAMPLED.null_deviance,
+    "null deviance of blocks": lambda: SAMPLED_BLOCKS.null_deviance,
     "predictive": lambda: SAMPLED.predictive([[0.0, 0.0]]),
     "profile": lambda: SAMPLED.interval(kind="profile"),
     "score": lambda: SAMPLED.interval(kind="score"),
