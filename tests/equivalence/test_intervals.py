@@ -622,6 +622,26 @@ def test_two_ways_of_clusters_pass_over_a_coefficient_without_an_estimate():
     assert np.isnan(found[3]).all()
 
 
+@pytest.mark.filterwarnings("ignore:covariance of clusters of two ways")
+def test_two_ways_of_few_groups_do_not_depend_on_the_basis_of_the_columns():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 7)), rng.poisson(2.0, 80)
+    ways = (np.arange(80) % 4, np.arange(80) % 3)
+
+    def covariance_of(columns):
+        model = pr.Model.from_arrays(columns, y, likelihood="poisson")
+        return pr.fit(model).covariance("cluster", groups=ways)
+
+    T = rng.normal(size=(7, 7))
+    found = covariance_of(X @ T)
+    slopes = T @ found.values[1:, 1:] @ T.T  # X T gamma = X beta: beta = T gamma
+    wanted = covariance_of(X)
+    np.testing.assert_allclose(slopes, wanted.values[1:, 1:], rtol=1e-6, atol=1e-9)
+    # scores sum to 0 over all groups of a way: of 4 and 3 groups, 3 and 2 directions vary
+    for covariance in (found, wanted):
+        assert " of 5 were negative" in covariance.attrs["eigenvalues"]
+
+
 def test_as_many_coefficients_as_rows_leave_no_covariance_of_least_squares(tmp_path):
     fit = pr.fit(pr.Model.from_arrays([0.0, 1.0], [1.0, 3.0]))
     for kind in ("classical", "ml"):

@@ -370,6 +370,9 @@ def _heteroscedastic(
 _KINKS = "V includes the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
+_ROUNDING = 1e-6  # relative to a standard error of independent rows or of all groups: a smaller one is rounding
+
+
 def _refuse_within_groups(
     model: Model, clustered: ParameterCovariance, single: ParameterCovariance
 ) -> None:
@@ -379,11 +382,9 @@ def _refuse_within_groups(
     Their scores sum to 0 in every group, because columns fit the mean of each group
     exactly.
     """
-    # relative to the standard error of independent rows: a smaller one is rounding
-    rounding = 1e-6
     k = clustered.coefficients
     alone = single.errors()[:k]
-    small = (clustered.errors()[:k] <= rounding * alone) & (
+    small = (clustered.errors()[:k] <= _ROUNDING * alone) & (
         alone > 0.0
     )  # exactly 0: a coefficient without an estimate
     if small.any():
@@ -443,14 +444,17 @@ def _positive_part(
     groupings, and a message.
 
     V M V need not be a covariance: negative eigenvalues, in units of the standard
-    errors without M12, are set to 0.
+    errors without M12, are set to 0. So are directions without variance in M1 + M2,
+    which exist if there are fewer groups than coefficients.
     """
     # in whitened coordinates z = W'u, W W' = (M1 + M2)^+ (Cameron, Gelbach & Miller 2011)
     A = estimate.bread
     total = A.T @ (first + second) @ A
     overlap = A.T @ intersection @ A
-    root = root_of_square(total)
-    inverse = np.linalg.pinv(root)
+    size, axes = np.linalg.eigh(total)
+    is_real = size > _ROUNDING**2 * size[-1]
+    root = axes[:, is_real] * np.sqrt(size[is_real])
+    inverse = root.T / size[is_real, None]
     value, vector = np.linalg.eigh(
         np.eye(root.shape[1]) - inverse @ overlap @ inverse.T
     )
