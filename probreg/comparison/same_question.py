@@ -118,8 +118,9 @@ def refuse_unlike(
             "columns": X,
         }
         if d.offset is not None or e.offset is not None:
-            none = np.zeros((d.n, 1))
-            facts["offset"] = [plus_offset(none, g.offset) for g in (d, e)]
+            facts["offset"] = [
+                plus_offset(np.zeros((g.n, 1)), g.offset) for g in (d, e)
+            ]
     elif d is not e:
         # equal weights are part of the evidence that the rows are the same
         facts |= {

@@ -74,6 +74,10 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
             "they differ in their number of rows: 6 against 5",
         ),
         (
+            ols(X[1:], Y[1:], columns=["x"], offset=np.arange(5.0)),
+            "they differ in their number of rows: 6 against 5",
+        ),
+        (
             ols(X, Y + np.eye(6)[2], columns=["x"]),
             "differ in their values of the response: row 2 has",
         ),
