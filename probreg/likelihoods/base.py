@@ -180,7 +180,8 @@ class Likelihood(NamedSettings, ABC):
     has_scalar_mean: ClassVar[bool] = False
     # whether `information` is the Fisher information, and not an approximation for starts
     exact_information: ClassVar[bool] = True
-    # whether the scores of eta and of the nuisance parameters are uncorrelated, so that `information` is all that tests of coefficients need
+    # whether the scores of eta and of the nuisance parameters are uncorrelated, so that `information` is all that tests and deletion
+    # of coefficients need
     is_orthogonal: ClassVar[bool] = False
     # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
@@ -274,6 +275,10 @@ class Likelihood(NamedSettings, ABC):
     def is_censored(self, y: Array) -> Array:
         """(n,) bool, the rows whose response is only known to lie in an interval."""
         return np.zeros(len(y), dtype=bool)
+
+    def has_orthogonal_information(self, unknown: tuple[str, ...]) -> bool:
+        """Whether `information` is all that tests and deletion of coefficients need beside these estimated nuisance parameters."""
+        return self.exact_information and (self.is_orthogonal or not unknown)
 
     def require_exact(self, y: Array, purpose: str, instead: str) -> None:
         """Raise Incompatible for `purpose`, which needs the value of each response, if some rows are censored."""

@@ -59,6 +59,9 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     compiled_density = CompiledDensity(_evaluate_row)
     # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
     dispersion_power = 1
+    is_orthogonal = (
+        True  # the coefficients with the least loss are the same at any scale
+    )
 
     @abstractmethod
     def slopes(self, **aux: Any) -> Slopes:

@@ -1,4 +1,4 @@
-"""Deletion of rows by the observed information: several formulas, censored and truncated responses."""
+"""Deletion of rows by the observed information: several formulas, censored and truncated responses, correlated nuisance parameters."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ from scipy.linalg import fractional_matrix_power
 
 import probreg as pr
 from probreg.diagnostics.after.fit_arrays import (
-    arrays_of_fit,
+    deletion_arrays,
     draw_replicates,
     simulated_p_value,
 )
@@ -49,6 +49,10 @@ CASES: dict[str, tuple[Any, Any]] = {
         "gaussian",
     ),
     "truncated": ("trunc(positive, lower=1) ~ x", "poisson"),
+    "thresholds": ("level ~ x", pr.Ordinal(levels=(0, 1, 2))),
+    "precision": ("share ~ x", "beta"),
+    "share of zeros": ("count ~ x", "zero_inflated"),
+    "exact times": ("time ~ x", "weibull"),
 }
 
 
@@ -98,7 +102,7 @@ def test_hc3_is_the_sum_of_squares_of_the_one_step_changes(case: str) -> None:
 @pytest.mark.parametrize("case", ["gaussian", "zeros", "weibull"])
 def test_hc2_divides_scores_by_the_root_of_one_minus_the_leverage(case: str) -> None:
     fit = fit_of(case)
-    arrays = arrays_of_fit(fit)
+    arrays = deletion_arrays(fit)
     W = arrays.W[0]
     gap = np.eye(W.shape[1]) - W @ arrays.Z @ arrays.Z.swapaxes(1, 2)
     scores = [
@@ -144,7 +148,7 @@ def test_changes_to_first_order_are_dfbeta_of_survreg() -> None:
     fit = pr.fit(
         pr.Model.from_formula("cens(time, event) ~ x", data, likelihood="weibull")
     )
-    arrays = arrays_of_fit(fit)
+    arrays = deletion_arrays(fit)
     phi = np.einsum("nak,na->nk", arrays.Z, arrays.score[0])
     dfbeta = [
         [-0.0351249133, 0.05315686059],
@@ -191,7 +195,7 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(case: str) -> None:
     data = {name: np.tile(column, 48) for name, column in DATA.items()}
     model = pr.Model.from_formula(formulas, data, likelihood=likelihood)
     fit = pr.fit(model)
-    observed = arrays_of_fit(fit)
+    observed = deletion_arrays(fit)
     (drawn,) = draw_replicates(fit, observed, np.random.default_rng(0), 3)
     limit = np.sqrt(np.einsum("nak,nak->na", drawn.Z, drawn.Z).max(0))
     for i, (y, eta) in enumerate(zip(drawn.y, drawn.eta, strict=True)):
@@ -206,7 +210,7 @@ def test_one_step_is_nearly_the_fit_of_a_replicate(case: str) -> None:
 
 def test_replicates_of_censored_rows_keep_their_limits() -> None:
     fit = fit_of("weibull")
-    (drawn,) = draw_replicates(fit, arrays_of_fit(fit), np.random.default_rng(0), 200)
+    (drawn,) = draw_replicates(fit, deletion_arrays(fit), np.random.default_rng(0), 200)
     censored = fit.model.design.observed[:, 1] == np.inf
     is_beyond = drawn.y[:, censored, 1] == np.inf
     assert 0.1 < is_beyond.mean() < 0.9
@@ -214,6 +218,6 @@ def test_replicates_of_censored_rows_keep_their_limits() -> None:
 
 
 def test_a_change_that_is_common_in_samples_of_the_model_is_no_note() -> None:
-    share = simulated_p_value(fit_of("gaussian"), largest_cook)
+    share = simulated_p_value(fit_of("gaussian"), largest_cook, arrays=deletion_arrays)
     assert share is not None
     assert 0.01 < share < 1.0

@@ -16,7 +16,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.fit_arrays import (
     FitArrays,
-    expected_arrays,
+    arrays_of_fit,
     with_simulated_p,
 )
 from probreg.diagnostics.findings import (
@@ -110,7 +110,7 @@ def dispersion(fit: Fit) -> Dispersion:
             f"the mean of {likelihood.named} response does not determine its variance"
         )
     require_counts(fit)
-    pieces = expected_arrays(fit)
+    pieces = fit.once(arrays_of_fit)
     if isinstance(likelihood, CountLikelihood):
         return count_dispersion(fit)
     _refuse_dependent_trials(likelihood)
@@ -141,7 +141,7 @@ def count_dispersion(fit: Fit) -> Dispersion:
     which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which gives all rows equal weight.
     With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used.
     """
-    pieces = expected_arrays(fit)
+    pieces = fit.once(arrays_of_fit)
     df = pieces.w.sum() - pieces.size
     x2 = float(pieces.w @ pieces.scores.u[0, :, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
@@ -325,7 +325,7 @@ class ZerosDiagnostic(Diagnostic):
                 f"the test is for Poisson and NegativeBinomial, and not for {fit.model.likelihood.named} likelihood"
             )
         require_counts(fit)
-        pieces = expected_arrays(fit)
+        pieces = fit.once(arrays_of_fit)
         zeros = float(pieces.w @ (pieces.y[0] == 0))
         surplus = float(zero_surplus(pieces)[0])
         z = surplus / _zero_error(pieces)

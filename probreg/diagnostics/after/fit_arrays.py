@@ -3,8 +3,8 @@
 With coordinates phi of the coefficients in which the curvature of the log posterior is I at the estimate of a fit,
 eta = eta_0 + Z phi. W_i is the Fisher information of row i over its m linear predictors, s_i the score there, P the share of
 the prior in the curvature, and A = sum_i w_i Z_i' W_i Z_i + P. Where that information has no formula (several formulas, censored
-and truncated responses) W_i is the observed information of row i, and the logs of the estimated nuisance parameters are
-predictors as well. One observation of row i has
+and truncated responses), or scores of nuisance parameters are correlated with s_i (ordered classes, beta, zero-inflated), deletion has
+W_i the observed information of row i, and the logs of the estimated nuisance parameters are predictors as well. One observation of row i has
 
     u_i = L_i^-1 s_i with L_i L_i' = W_i     standardised score, mean 0 and covariance I under the model,
     G_i W_i with G_i = Z_i A^-1 Z_i'         (m, m), the leverage when m = 1,
@@ -43,6 +43,7 @@ from probreg.fits.residuals import (
     rounding_error,
     standardise,
 )
+from probreg.inference.base import hold_at_limits
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.likelihoods import ExponentialFamily, SmoothLikelihood
 from probreg.likelihoods.base import flatten_rows
@@ -142,7 +143,22 @@ class FitArrays:
 
 
 def arrays_of_fit(fit: Fit) -> FitArrays:
-    """Return the arrays of a fit. NotApplicable for a fit that has none; `fit.once(arrays_of_fit)` computes them once."""
+    """Return the arrays of a fit by the expected information. NotApplicable for a fit that has none; `fit.once(arrays_of_fit)`
+    computes them once."""
+    require_information(fit)
+    return _make_arrays(fit)
+
+
+def deletion_arrays(fit: Fit) -> FitArrays:
+    """Return the arrays of a fit with the observed information where deletion needs it, otherwise those of `arrays_of_fit`."""
+    unknown = hold_at_limits(fit.model, fit.solution).unknown
+    if fit.model.likelihood.has_orthogonal_information(unknown):
+        return fit.once(arrays_of_fit)
+    return _make_arrays(fit, unknown)
+
+
+def _make_arrays(fit: Fit, unknown: tuple[str, ...] | None = None) -> FitArrays:
+    """Return the arrays with the expected information, or with the observed one over these nuisance parameters too."""
     model = fit.model
     design = model.design
     design.need_rows("a number for each row")
@@ -166,9 +182,8 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         raise NotApplicable(reason)
     eta = predictor(fit)
     w = design.row_weights
-    unknown = None
     is_sigma_free = likelihood.least_squares and model.noise_unknown
-    if likelihood.exact_information:
+    if unknown is None:
         aux = fit.aux_of_rows
         score, W = _derivatives(likelihood, unknown, design.observed, eta, aux)
         root, _, u = standardise(score, W)
@@ -179,7 +194,6 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
         Z, back = _coordinates(fit, root, w)
     else:
         estimate = estimate_of(model, fit.solution, "the influence of rows")
-        unknown = estimate.model.unknown
         aux = likelihood.at_rows(fit.aux, design.precision)
         score, W = _derivatives(likelihood, unknown, design.observed, eta, aux)
         Z = estimate.rows.predictor_rows(estimate.root)
@@ -223,12 +237,6 @@ def _derivatives(
     return local.gradient.reshape(*shape, width), local.curvature.reshape(
         *shape, width, width
     )
-
-
-def expected_arrays(fit: Fit) -> FitArrays:
-    """Return the arrays of a fit by the expected information. NotApplicable for a likelihood without a formula for it."""
-    require_information(fit)
-    return fit.once(arrays_of_fit)
 
 
 def require_information(fit: Fit) -> None:
@@ -296,6 +304,7 @@ def simulated_p_value(
     beyond: float = 1.0,
     *,
     ordered: bool = False,
+    arrays: Callable[[Fit], FitArrays] = arrays_of_fit,
 ) -> float | None:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
@@ -310,7 +319,7 @@ def simulated_p_value(
         return None
     try:
         require_counts(fit, 1)
-        pieces = fit.once(arrays_of_fit)
+        pieces = fit.once(arrays)
     except NotApplicable:
         return None
     rows = observation_rows(fit.model)[0]

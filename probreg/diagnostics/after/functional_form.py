@@ -17,7 +17,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.fit_arrays import (
     FitArrays,
-    expected_arrays,
+    arrays_of_fit,
     with_simulated_p,
 )
 from probreg.diagnostics.findings import (
@@ -80,7 +80,7 @@ def reset(fit: Fit) -> HypothesisTest | None:
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2, 3   (Ramsey 1969).
     centred = fit.model.design.intercept is not None
 
-    pieces = expected_arrays(fit)
+    pieces = fit.once(arrays_of_fit)
 
     def test_powers(data_sets: FitArrays) -> tuple[Array, Array]:
         columns = powers(data_sets.eta, data_sets.w, 3, centred)

@@ -20,6 +20,7 @@ from probreg.diagnostics.after.fit_arrays import (
     FitArrays,
     StatisticOfDataSets,
     arrays_of_fit,
+    deletion_arrays,
     simulated_p_value,
 )
 from probreg.diagnostics.before.sample import two_values
@@ -58,7 +59,7 @@ class DeletionDiagnostic(Diagnostic):
 
     def require(self, fit: Fit) -> None:
         super().require(fit)
-        fit.once(arrays_of_fit)
+        fit.once(deletion_arrays)
         if fit.model.design.total <= fit.model.shape[0] + 1:
             raise NotApplicable("too few observations")
 
@@ -75,7 +76,7 @@ class DeletionDiagnostic(Diagnostic):
 
         A share of samples of the model reach this measure; it is not reported below `noted`.
         """
-        pieces = fit.once(arrays_of_fit)
+        pieces = fit.once(deletion_arrays)
         alone = np.isnan(pieces.influence.cook[0]) & (pieces.w > 0)
         findings: list[Finding] = []
         if alone.any():
@@ -87,7 +88,7 @@ class DeletionDiagnostic(Diagnostic):
             findings = self.report(singular, Verdict.NOTE, remedy, rows=names)
         if size < self.noted:
             return findings or self.report(sentence, statistic=size)
-        share = simulated_p_value(fit, largest)
+        share = simulated_p_value(fit, largest, arrays=deletion_arrays)
         if share is None:
             share = nan
         else:
@@ -111,9 +112,9 @@ def influence_measures(fit: Fit) -> Dataset:
     """Return the change of the estimate without one observation of each row, and related measures.
 
     They are exact for least squares, otherwise one Newton step from the estimate: of the coefficients by the expected information,
-    and of all parameters by the observed one for several formulas, censored and truncated responses. A posterior is evaluated at its
-    mean. Values are nan for rows with leverage 1, and for rows of weight 0, which have leverage 0. For a softmax internal, studentised
-    and dffits are lengths, without a sign.
+    and of all parameters by the observed one for several formulas, censored and truncated responses, and likelihoods with a nuisance
+    parameter that is correlated with the coefficients (ordered classes, Beta, Weibull, zero-inflated). A posterior is evaluated at its mean. Values
+    are nan for rows with leverage 1, and for rows of weight 0, which have leverage 0. For a softmax internal, studentised and dffits are lengths, without a sign.
 
     Parameters
     ----------
@@ -124,8 +125,8 @@ def influence_measures(fit: Fit) -> Dataset:
     -------
     Dataset (obs)
         leverage: h_i, the diagonal of the hat matrix (its trace over several predictors), which sums to the number of parameters;
-        internal: the internally studentised residual, which is the Pearson residual over sqrt(1 - h_i), and nan by the observed
-        information; studentised: the externally
+        internal: the internally studentised residual, which is the Pearson residual over sqrt(1 - h_i) with h_i by the expected
+        information, and nan without a formula for it; studentised: the externally
         studentised one, with sigma estimated without the observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits:
         change of the linear predictor in its standard errors; dfbetas (obs, coef): change beta - beta_(i) in standard
         errors.
@@ -155,13 +156,15 @@ def influence_measures(fit: Fit) -> Dataset:
     require_rows_and_estimate(fit)
     design = fit.model.design
     design.refuse_sampling("influence measures")
-    pieces = fit.once(arrays_of_fit)
+    pieces = fit.once(deletion_arrays)
     score = pieces.score[0]
     outcomes = fit.model.likelihood.outcomes
     sign = np.ones(1) if outcomes else np.sign(score[:, 0])
     influence = pieces.influence
     sigma = influence.sigma[0]
     internal = influence.internal[0]
+    if fit.model.likelihood.exact_information:
+        internal = fit.once(arrays_of_fit).influence.internal[0]
     with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
         dffits = np.sqrt(pieces.Z.shape[2] * influence.cook[0]) / sigma
         studentised = np.sqrt(internal) / sigma
@@ -221,7 +224,7 @@ class CookDiagnostic(DeletionDiagnostic):
     noted, warned = 0.5, 1.0
 
     def find(self, fit: Fit) -> list[Finding]:
-        pieces = fit.once(arrays_of_fit)
+        pieces = fit.once(deletion_arrays)
         D = np.nan_to_num(pieces.influence.cook[0], nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
@@ -267,7 +270,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
     noted, warned = 1.0, 2.0
 
     def find(self, fit: Fit) -> list[Finding]:
-        moves = np.nan_to_num(dfbetas(fit.once(arrays_of_fit), fit)[0])
+        moves = np.nan_to_num(dfbetas(fit.once(deletion_arrays), fit)[0])
         if not moves.shape[1]:
             raise NotApplicable("the model has no coefficients but effects by group")
         row = np.abs(moves).argmax(0)
@@ -357,7 +360,7 @@ def surprise(fit: Fit) -> Array:
         and fit.model.noise_unknown
         and fit.model.joint.gaussian
     ):
-        pieces = fit.once(arrays_of_fit)
+        pieces = fit.once(deletion_arrays)
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
             r = np.sqrt(pieces.influence.internal[0]) / pieces.influence.sigma[0]
         assert pieces.df is not None

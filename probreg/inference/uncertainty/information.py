@@ -337,9 +337,9 @@ class Estimate:
 
     @cached_property
     def root(self) -> Array:
-        """A root (p m, r - a) of the covariance of vec gamma by the expected information; where that has no formula, one (p m + a, r)
+        """A root (p m, r - a) of the covariance of vec gamma by the expected information; where that is not enough, one (p m + a, r)
         of the covariance of (vec gamma, log aux) by the observed information."""
-        if self.model.likelihood.exact_information:
+        if self.at.has_orthogonal_information:
             return self._coefficients @ self.expected_root
         return self.inside @ self.bread
 
@@ -363,6 +363,11 @@ class BlockEstimate:
     unknown: tuple[str, ...]  # the estimated nuisance parameters
     sampled: bool = False  # sampling weights multiply the score of one row; they are not frequencies
     labels: Array | None = None  # names of rows in memory, if any
+
+    @property
+    def has_orthogonal_information(self) -> bool:
+        """As that of the likelihood."""
+        return self.likelihood.has_orthogonal_information(self.unknown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,8 +437,8 @@ class RowDerivatives:
 
     @cached_property
     def curves(self) -> Array:
-        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m); where it has no formula -d2 log p / d (eta, log aux)2, (n, m + a, m + a)."""
-        if not self.at.likelihood.exact_information:
+        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m); where it is not enough -d2 log p / d (eta, log aux)2, (n, m + a, m + a)."""
+        if not self.at.has_orthogonal_information:
             return self.derivatives.curvature
         return self.at.likelihood.information(
             self.eta, **self.aux_values, **self.at.likelihood.given(self.block.y)

@@ -255,8 +255,7 @@ def has_expected_information(model: Model) -> bool:
     """Whether the expected information of the coefficients is known, and is all that their score test needs: scores of nuisance
     parameters are uncorrelated with those of coefficients."""
     likelihood = model.likelihood
-    is_orthogonal = likelihood.is_orthogonal or not model.unknown
-    return likelihood.exact_information and is_orthogonal
+    return likelihood.has_orthogonal_information(model.unknown)
 
 
 def score_information(model: Model, theta: Array, local: LocalModel) -> Array:

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from probreg.arguments.scalars import Figure, Probability, check_arguments
 from probreg.comparison.same_question import method_name
-from probreg.diagnostics.after.fit_arrays import arrays_of_fit
+from probreg.diagnostics.after.fit_arrays import deletion_arrays
 from probreg.diagnostics.after.influence import influence_measures
 from probreg.diagnostics.findings import NotApplicable
 from probreg.errors import Incompatible
@@ -132,7 +132,7 @@ def _panels_by_title(
     else:
         draws["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
     with suppress(NotApplicable):
-        fit.once(arrays_of_fit)
+        fit.once(deletion_arrays)
         draws["Leverage"] = lambda ax: _draw_leverage(ax, fit)
     return draws
 
@@ -206,7 +206,7 @@ def _draw_leverage(ax: Any, fit: Fit) -> None:
     """Draw studentised residuals against leverage, with contours of Cook's distance for one linear predictor."""
     n_labels = 3  # rows with a label: those with the largest Cook's distances
     influence = influence_measures(fit).isel(obs=fit.model.design.places)
-    is_expected = fit.model.likelihood.exact_information
+    is_expected = fit.once(deletion_arrays).unknown is None
     kind = "internal" if is_expected else "studentised"
     h, r, cook = (influence[k].values for k in ("leverage", kind, "cook"))
     several = fit.model.shape[1] > 1
