@@ -32,6 +32,7 @@ from probreg.inference.base import has_effects, outcomes_of
 from probreg.inference.varying import hyper_of_blocks
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import root_of_curvature
+from probreg.model.constructors import design_of_moments
 from probreg.model.descriptions import describe_prior
 from probreg.model.model import Model
 from probreg.priors import (
@@ -231,11 +232,12 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     k = s.beta.size
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
-    H = (
-        replace(model, prior=Flat(), aux=model.fixed)
-        .value_grad_hessian(s.beta, **s.aux)
-        .curvature
-    )
+    model = replace(model, prior=Flat(), aux=model.fixed)
+    if (
+        model.likelihood.least_squares
+    ):  # also with rows, so that rounding is that of a saved fit
+        model = replace(model, design=design_of_moments(model.design.moments))
+    H = model.value_grad_hessian(s.beta, **s.aux).curvature
     return H[:k, :k], np.diagonal(H)[k:]
 
 

@@ -432,3 +432,16 @@ def test_a_print_shows_a_process_as_one_line():
     assert "gp(x, length=1.0): 4 columns, in summary()" in repr(fit)
     assert "columns Intercept, gp(x, length=1.0) (4 columns);" in repr(fit.model)
     assert "Empty" not in repr(pr.fit(toy()))
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("seed", [0, 4])
+def test_prior_weights_are_those_of_the_saved_fit(seed, tmp_path):
+    # the function is a line, so the length runs beyond the data and H is singular up to rounding
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=40)
+    y = 1.0 + 2.0 * x + 0.3 * rng.normal(size=40)
+    fit = pr.fit(pr.Model.from_formula("y ~ gp(x)", {"x": x, "y": y}))
+    saved = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    own, again = (pr.compare([f]).data["prior_weight"].values for f in (fit, saved))
+    np.testing.assert_array_equal(own, again)
