@@ -68,11 +68,12 @@ class Auto(Method):
                 if METHODS["evidence"]().obstacle(model) is None:
                     reason += "; evidence is faster and fixes the scale at its most probable value"
             return method, f"auto chose {name}: {reason}"
-        # under sampling weights, evidence cannot replace an improper posterior, and only evidence finds the lengths of
-        # columns
-        by_evidence = (
-            model.design.weight_kind == "sampling" and model.design.recipe.grouped
-        ) or any(isinstance(b.prior, UnknownLength) for b in model.joint.blocks)
+        # nuts would advise evidence, which does not take sampling weights or rows in blocks either; and only evidence finds the
+        # lengths of columns
+        beyond_nuts = model.design.weight_kind == "sampling" or not model.design.n
+        by_evidence = (beyond_nuts and model.design.recipe.grouped) or any(
+            isinstance(b.prior, UnknownLength) for b in model.joint.blocks
+        )
         last = obstacles["evidence" if by_evidence else "nuts"]
         raise Incompatible(f"no method fits this model; {last}")
 

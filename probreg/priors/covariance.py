@@ -22,7 +22,7 @@ from probreg.arguments.scalars import (
     Positive,
     read_argument,
 )
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 from probreg.linalg import solve_blocks
 from probreg.priors.base import (
     PRIORS,
@@ -511,12 +511,7 @@ class VaryingEffects(ConditionalPrior):
         return np.tile([float(values.get(n, v)) for n, v in sds.items()], self.groups)
 
     def log_scales(self, logs: Array, q: int) -> Array:
-        if not self.diagonal:
-            # reached for rows outside memory only, which are not sorted by group
-            raise Incompatible(
-                "correlated effects, such as (x | g), need a Gaussian likelihood or rows in memory: write (x || g) for independent effects, "
-                "or fit a table in memory"
-            )
+        assert self.diagonal  # checked in `scales_obstacle`
         return np.tile([self._log_sds(row) for row in logs], self.groups)
 
     def log_scale_slopes(self, logs: Array, q: int) -> Array:

@@ -186,3 +186,24 @@ def test_a_saved_recipe_without_the_state_of_a_term_is_an_error(key):
     with pytest.raises(DataError) as error:
         recipe_from_json(saved)
     assert key in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["auto", "evidence", "integrate"])
+def test_correlated_effects_of_counts_in_files_are_refused_with_an_alternative(
+    method, tmp_path
+):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({**DATA, "y": np.arange(N) % 5}).drop(columns="when").to_csv(path)
+    models = {
+        terms: pr.Model.from_files(
+            f"y ~ x + {terms}",
+            path,
+            likelihood="poisson",
+            prior={terms: pr.Covariance(pr.HalfNormal(1.0))},
+        )
+        for terms in ("(x | g)", "(x || g)")
+    }
+    with pytest.raises(pr.Incompatible, match=r"write \(x \|\| g\)") as refused:
+        pr.fit(models["(x | g)"], method)
+    assert "These can fit" not in str(refused.value)
+    assert pr.Evidence().obstacle(models["(x || g)"]) is None

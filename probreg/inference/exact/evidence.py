@@ -62,6 +62,7 @@ from probreg.priors import (
     ScaleMixture,
     SmoothPrior,
 )
+from probreg.priors.covariance import VaryingEffects
 
 
 @one_blas_thread()
@@ -444,6 +445,10 @@ def _prior_obstacle(method: Method, model: Model, block: BlockPrior) -> str | No
         return f"{method.name} needs the other priors to be {word} with {model.likelihood.named} likelihood, and {prior.name} is not"
     if not (isinstance(prior, LatentPrior) and prior.normal):
         return f"{method.name} needs unknown scales to be those of normal priors, and this model has {prior.name}; use nuts"
+    if isinstance(prior, VaryingEffects) and not (
+        prior.diagonal or gaussian or model.design.n
+    ):
+        return f"{method.name} of correlated effects, such as (x | g), needs a Gaussian likelihood or rows in memory: write (x || g) for independent effects, or fit a table in memory"
     for name, hyper in prior.hyper.items():
         if hyper.prior.has_bounded_support:
             scale_name = "a scale" if name == "tau" else name
