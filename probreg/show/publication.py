@@ -237,8 +237,8 @@ def _statistics(fit: Fit) -> dict[str, str]:
     likelihood = fit.model.likelihood
     row = fit.glance().iloc[0].to_dict()
     reported = fit.once(reported_parameters)
-    names = reported.names or tuple(fit.aux)
-    statistics = {name: _significant(reported.scalars[name][0]) for name in names}
+    values = {**fit.aux, **{k: v for k, (v, _) in reported.scalars.items()}}
+    statistics = {k: _significant(values[k]) for k in reported.names or fit.aux}
     statistics |= _count_events(fit)
     if has_effects(fit.model):
         scales = fit.solution.effect_scales
