@@ -347,9 +347,11 @@ def simulate_predictions(
             this = replace(m, design=simulated)
             prediction = None
             with suppress(NotConverged):  # such as of an exact fit
-                solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
+                rng = np.random.default_rng([seed, r, 1])
+                resolved = chosen.resolve(this, rng)
+                solution = resolved.complete(rng)
                 if solution.status.good:
-                    fit = Fitted(this, chosen, solution, seed)
+                    fit = Fitted(resolved.model, resolved.method, solution, seed)
                     prediction = _predict_mean(fit, target)
             estimates.append(prediction)
         return estimates

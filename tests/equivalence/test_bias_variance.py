@@ -4,11 +4,12 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import probreg as pr
 from probreg.diagnostics.bias_variance import bias_variance
-from probreg.diagnostics.simulation.simulate import Truth
+from probreg.diagnostics.simulation.simulate import Truth, simulate_response
 from probreg.show.plot.simulation import bias_variance as picture
 
 Array = np.ndarray
@@ -302,6 +303,28 @@ def test_a_fit_of_a_richer_model_is_a_truth():
     np.testing.assert_allclose(
         there.data["truth"], truth.predictive({"x": [0.5, 1.5]}).mean(), rtol=1e-12
     )
+
+
+@pytest.mark.parametrize("likelihood", ["weibull", "ordinal"])
+def test_means_beside_random_effects_are_those_of_refits(likelihood):
+    rng = np.random.default_rng(0)
+    g = np.arange(60) % 6
+    x = rng.normal(size=60)
+    y = np.exp(0.5 * x + rng.normal(size=6)[g]) * rng.weibull(2.0, 60)
+    if likelihood == "ordinal":
+        y = pd.cut(y, [0.0, 0.5, 1.5, np.inf], labels=["a", "b", "c"])
+    table = {"x": x, "y": y, "g": g.astype(str)}
+    model = pr.Model.from_formula("y ~ x + (1 | g)", table, likelihood=likelihood)
+    truth = pr.fit(model)
+    found = bias_variance(model, truth, reps=2, seed=3)
+    eta = model.design.eta(truth.solution.beta)
+    means = [
+        pr.fit(simulate_response(model, eta, truth.aux, np.random.default_rng([3, r])))
+        .predictive()
+        .mean()
+        for r in range(2)
+    ]
+    np.testing.assert_allclose(found.data["fitted"], np.mean(means, 0), rtol=1e-6)
 
 
 def test_a_softmax_fit_with_another_reference_is_the_same_truth():
