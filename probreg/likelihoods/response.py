@@ -189,7 +189,7 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     bad = np.flatnonzero(positions < 0)
     if len(bad):
         value = np.asarray(values).tolist()[bad[0]]
-        shown_levels = ", ".join(map(str, levels))
+        shown_levels = ", ".join(map(repr, levels))
         raise row_error(
             "",
             bad[0],

@@ -208,6 +208,12 @@ def test_levels_of_the_likelihood_are_in_its_order_and_include_those_of_the_rows
         response_of_levels(other, likelihood, where, tmp_path)
 
 
+def test_levels_of_text_are_told_from_numbers_in_errors():
+    data = {"y": [1, 2, 1, 2], "x": [0.0, 1.0, 2.0, 4.0]}
+    with pytest.raises(pr.DataError, match=r"holds 1, which is .*: '1', '2'$"):
+        pr.Model.from_formula("y ~ x", data, likelihood=pr.Ordinal(levels=("1", "2")))
+
+
 def test_no_level_of_the_likelihood_is_in_the_rows():
     for likelihood in (
         pr.Bernoulli(levels=("no", "yes")),
