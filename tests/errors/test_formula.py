@@ -47,6 +47,10 @@ def changed(**columns):
             np.ones((3, 2)),
             r"expected a pandas.* got numpy.ndarray of shape \(3, 2\), whose columns have no names",
         ),
+        (
+            np.zeros(3, dtype=[("y", float), ("x", float)]),
+            r"got numpy.ndarray; write pandas.DataFrame\(data\)",
+        ),
         ("data.csv", "Model.from_files"),
         (pd.Series([1.0]), "expected a pandas.* got pandas.Series"),
         (pl.LazyFrame({"y": [1]}), r"lazy.*\.collect\(\)"),

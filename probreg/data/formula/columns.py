@@ -399,6 +399,8 @@ def _not_a_table(data: Any) -> DataError:
         hint = "; for a file write Model.from_files(formula, path), or read it first"
     if isinstance(data, np.ndarray):
         hint = f" of shape {data.shape}, whose columns have no names"
+        if data.dtype.names:
+            hint = "; write pandas.DataFrame(data)"
     library = type(data).__module__.partition(".")[0]
     name = f"{library}.{type(data).__qualname__}".removeprefix("builtins.")
     return DataError(f"expected {TAKEN}, got {name}{hint}")
