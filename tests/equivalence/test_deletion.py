@@ -13,7 +13,7 @@ from probreg.diagnostics.after.fit_arrays import (
     draw_replicates,
     simulated_p_value,
 )
-from probreg.diagnostics.after.influence import largest_cook
+from probreg.diagnostics.after.influence import influence_measures, largest_cook
 from probreg.inference.uncertainty.information import estimate_of
 
 N = 25
@@ -221,3 +221,21 @@ def test_a_change_that_is_common_in_samples_of_the_model_is_no_note() -> None:
     share = simulated_p_value(fit_of("gaussian"), largest_cook, arrays=deletion_arrays)
     assert share is not None
     assert 0.01 < share < 1.0
+
+
+def test_a_row_without_which_the_curvature_is_negative_has_no_deletion() -> None:
+    """Cauchy noise: the curvature is 2 at y = 0 and -0.16 at each of 3 and -3, so that without y = 0 the mode is a minimum."""
+    data = {"y": np.array([0.0] + [3.0, -3.0] * 4)}
+    model = pr.Model.from_formula(
+        "trunc(y, lower=-1e6) ~ 1",
+        data,
+        likelihood=pr.StudentT(nu=1.0),
+        aux={"sigma": 1.0},
+    )
+    fit = pr.fit(model)
+    measures = influence_measures(fit)
+    leverage = np.array([2.0] + [-0.16] * 8) / 0.72
+    np.testing.assert_allclose(measures.leverage, leverage, rtol=1e-6)
+    assert np.isnan(measures.cook).values.tolist() == [True] + [False] * 8
+    with pytest.raises(pr.DataError, match="row 0 has a leverage of at least 1"):
+        fit.covariance("HC3")

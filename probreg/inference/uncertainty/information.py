@@ -517,8 +517,8 @@ class RowDerivatives:
             if self.at.labels is not None:
                 row = self.at.labels[row]
             raise DataError(
-                f"row {row} has leverage 1 (it alone determines a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
-                "HC1"
+                f"row {row} has a leverage of at least 1 (without it a coefficient is not determined), and HC2 and HC3 divide by 1 - leverage: use "
+                "HC0 or HC1"
             )
         with np.errstate(invalid="ignore"):
             growth = np.expm1(-power * np.log1p(-value)) / value
