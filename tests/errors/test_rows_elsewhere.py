@@ -712,7 +712,7 @@ def test_a_row_that_fits_itself_is_named_by_its_number_in_all_blocks() -> None:
     X = np.column_stack([rows["x"], np.arange(N) == 57])
     y = rows["gaussian"].to_numpy()
     fit = pr.fit(pr.Model.from_blocks([(X[:50], y[:50]), (X[50:], y[50:])]))
-    with pytest.raises(pr.DataError, match="row 57 has leverage 1"):
+    with pytest.raises(pr.DataError, match="row 57 has a leverage of at least 1"):
         fit.covariance("HC3")
 
 
