@@ -53,9 +53,8 @@ def bayesian_ridge_to_the_end(X: np.ndarray, y: np.ndarray) -> Fitted:
     from sklearn.linear_model import BayesianRidge
 
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # that it stopped at the limit, and divisions by what has vanished
+        # that it stopped at the limit, and divisions by what has vanished
+        warnings.simplefilter("ignore")
         found = BayesianRidge(
             alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0, tol=1e-14, max_iter=5000
         ).fit(X, y)

@@ -298,9 +298,8 @@ def main() -> None:
         "--only", default="", help="series with this text in their name or axis"
     )
     given = parser.parse_args()
-    warnings.simplefilter(
-        "ignore", pr.ProbregWarning
-    )  # few draws do not settle; what they cost is the question
+    # few draws do not settle; what they cost is the question
+    warnings.simplefilter("ignore", pr.ProbregWarning)
     chosen = [s for s in SERIES if given.only in f"{s.axis} {s.name}"]
     found = {series: measured(series, large=given.large) for series in chosen}
     print(table(found))

@@ -67,9 +67,8 @@ def ways() -> dict[str, Callable[[np.ndarray, np.ndarray], Estimate]]:
 def parts(X: np.ndarray, y: np.ndarray) -> dict[str, Timed]:
     """Where our time goes: making the model (copy, checks), then the fit."""
     made = in_turn({"Model.from_arrays": lambda: pr.Model.from_arrays(X, y)}, 3)
-    models = [
-        pr.Model.from_arrays(X, y) for _ in range(3)
-    ]  # moments are kept by a model, so each run needs its own
+    # moments are kept by a model, so each run needs its own
+    models = [pr.Model.from_arrays(X, y) for _ in range(3)]
     return made | in_turn(
         {"fit + std_error": lambda: pr.fit(models.pop()).std_error.values}, 3
     )

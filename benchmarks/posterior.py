@@ -118,9 +118,8 @@ def bambi(
             progressbar=False,
             inference_method=sampler,
         )
-    slopes = np.stack(
-        [found["posterior"][c].values for c in names], 2
-    )  # (chain, draw, p) or (chain, draw, p, m)
+    # (chain, draw, p) or (chain, draw, p, m)
+    slopes = np.stack([found["posterior"][c].values for c in names], 2)
     return Draws(slopes.reshape(*slopes.shape[:2], -1))
 
 
@@ -140,9 +139,8 @@ def warm(
     X: np.ndarray, y: np.ndarray, own: dict[str, Way], others: dict[str, Way]
 ) -> None:
     for way in (own | others).values():
-        way(
-            X[:1000], y[:1000]
-        )  # imports and the caches of compiled code, in seconds and not minutes
+        # imports and the caches of compiled code, in seconds and not minutes
+        way(X[:1000], y[:1000])
     full = {name: partial(way, X, y) for name, way in others.items()}
     calls = {name: partial(way, X, y) for name, way in own.items()}
     timed = in_turn(calls | full, 3, fewer=dict.fromkeys(full, 1))

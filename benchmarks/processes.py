@@ -158,9 +158,8 @@ def many(likelihood: str, asked: argparse.Namespace) -> None:
         return pr.fit(model, "integrate", seed=1)
 
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # that Laplace's approximation of 76 coefficients is not weighed
+        # that Laplace's approximation of 76 coefficients is not weighed
+        warnings.simplefilter("ignore")
         ours({k: v[::200] for k, v in rows.items()})  # imports
         timed = in_turn(
             {OURS: partial(ours, rows)}, asked.rounds if likelihood == "gaussian" else 1

@@ -91,13 +91,11 @@ for one in found.values():
         [line.bound.value for line in one.lines[1:] if line.bound is not None],
     )
     assert held is not None
-    assert (
-        held.value < one.losses[0].middle
-    )  # it says more than that the middle of the range is never far
+    # it says more than that the middle of the range is never far
+    assert held.value < one.losses[0].middle
     assert held.value <= min(limits)  # and more than any theorem for a whole class
-assert (
-    found["least squares"].lines[-1].bound is None
-)  # a flat prior has no PAC-Bayes bound
+# a flat prior has no PAC-Bayes bound
+assert found["least squares"].lines[-1].bound is None
 assert any(
     line.bound is not None and line.bound.vacuous for line in found["ridge"].lines
 )  # some say nothing, in so many words

@@ -53,9 +53,8 @@ def main(folder: Path) -> None:
         ) as cluster,
         Client(cluster) as client,
     ):
-        trips = client.persist(
-            dataframe.read_parquet(str(folder))
-        )  # the rows now lie with the workers
+        # the rows now lie with the workers
+        trips = client.persist(dataframe.read_parquet(str(folder)))
         far = pr.Model.from_dask(
             FORMULA, trips, likelihood="bernoulli", event="late", client=client
         )
@@ -97,8 +96,7 @@ def main(folder: Path) -> None:
     ).all()  # a wide prior
 
 
-if (
-    __name__ == "__main__"
-):  # worker processes import this file: without the line each would start workers of its own
+# worker processes import this file: without the line each would start workers of its own
+if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         main(Path(name))

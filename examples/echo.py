@@ -22,9 +22,8 @@ room /= np.linalg.norm(room)
 colour = 0.95
 far_end = lfilter([1.0], [1.0, -colour], rng.standard_normal(n))  # AR(1)
 echo = np.convolve(far_end, room)[:n]
-microphone = echo + 0.01 * echo.std() * rng.standard_normal(
-    n
-)  # noise 40 dB below the echo
+# noise 40 dB below the echo
+microphone = echo + 0.01 * echo.std() * rng.standard_normal(n)
 
 line = online.lags(far_end, taps, delay=0, target=microphone)
 power = (line.X**2).sum(axis=1)

@@ -35,15 +35,12 @@ wald, profile = (slopes.table.loc[("ML", kind)] for kind in ("wald", "profile"))
 np.testing.assert_allclose(
     [wald["lower"], wald["upper"]], [-0.4443023, -0.0200232], rtol=1e-5
 )
-assert (
-    profile["lower"] < wald["lower"]
-)  # the likelihood is skewed: it falls slowly towards steeper slopes
+# the likelihood is skewed: it falls slowly towards steeper slopes
+assert profile["lower"] < wald["lower"]
 assert profile["upper"] < wald["upper"]
-assert (
-    few.failures["wald"]["separated"] > 0
-)  # some data sets like these have no estimate at all
-assert (
-    few.table.loc[("temperature", "wald"), "covered"] > 0.95
-)  # Wald says less than it could
+# some data sets like these have no estimate at all
+assert few.failures["wald"]["separated"] > 0
+# Wald says less than it could
+assert few.table.loc[("temperature", "wald"), "covered"] > 0.95
 assert abs(some.off["temperature", "profile"]) < 3
 assert (many.off.abs() < 4).all()

@@ -39,9 +39,8 @@ def of_neighbours(
 ) -> dict[str, np.ndarray]:
     """The normal distribution with the mean of the nearest rows, and the spread with which these err on the training rows."""
     near = NearestNeighbors(n_neighbors=K).fit(X)
-    errors = target - target[near.kneighbors(return_distance=False)].mean(
-        1
-    )  # a row is no neighbour of itself
+    # a row is no neighbour of itself
+    errors = target - target[near.kneighbors(return_distance=False)].mean(1)
     mean, sd = target[near.kneighbors(Z, return_distance=False)].mean(1), errors.std()
     lower, upper = norm.interval(0.9, mean, sd)
     log, crps = -norm.logpdf(truth, mean, sd), scores.crps_normal(truth, mean, sd=sd)
@@ -125,12 +124,10 @@ plt.close(figure)
 
 # Checks of the statements above.
 for name in ("kernel ridge", "ridge"):
-    assert (
-        0.86 < found[name]["held"].mean() < 0.94
-    )  # intervals of the posterior are honest
+    # intervals of the posterior are honest
+    assert 0.86 < found[name]["held"].mean() < 0.94
 gap = gaps["kernel ridge"]
-assert (
-    abs(gap.mean()) < 3 * gap.std() / len(y) ** 0.5
-)  # ten measurements act nearly in a line: the kernel gains little
+# ten measurements act nearly in a line: the kernel gains little
+assert abs(gap.mean()) < 3 * gap.std() / len(y) ** 0.5
 assert gaps["neighbours"].mean() > 0
 assert found["neighbours"]["log"].mean() > found["ridge"]["log"].mean()

@@ -38,18 +38,15 @@ certified = [
     -0.358191792925910e-01,
     -2.02022980381683,
 ]
-np.testing.assert_allclose(
-    ols.coef[:4], certified, rtol=1e-10
-)  # ten digits, as the certificate asks of this set
+# ten digits, as the certificate asks of this set
+np.testing.assert_allclose(ols.coef[:4], certified, rtol=1e-10)
 for end in ("lower", "upper"):  # the same t interval, by algebra
     np.testing.assert_allclose(
         ols.interval(0.95)[end], exact.interval(0.95)[end], rtol=1e-9
     )
 shift = np.abs(nuts.coef - exact.coef) / exact.std_error
-assert (
-    shift < 0.1
-).all()  # some 4000 effective draws place a mean to 0.016 standard deviations, and this is six times that
+# some 4000 effective draws place a mean to 0.016 standard deviations, and this is six times that
+assert (shift < 0.1).all()
 assert (ridge.std_error[1:] < ols.std_error[1:]).all()  # the prior adds information
-np.testing.assert_allclose(
-    ridge.coef, ridge_posterior.coef, rtol=1e-9
-)  # mode and mean of a symmetric posterior
+# mode and mean of a symmetric posterior
+np.testing.assert_allclose(ridge.coef, ridge_posterior.coef, rtol=1e-9)

@@ -65,14 +65,12 @@ for name, promised in (("LMS", 0.1), ("LMS, nearer", 0.04)):
 stages = distance[np.isfinite(distance)]
 assert stages[-1] < 0.05 * stages[0]  # passes bring it nearer
 assert (np.abs(ridge_lms.coef - ridge.coef) / ridge.std_error).max() < 0.1
-assert (
-    np.abs(ridge.coef - closed.coef) / closed.std_error
-).max() > 0.3  # the prior did something
+# the prior did something
+assert (np.abs(ridge.coef - closed.coef) / closed.std_error).max() > 0.3
 # LMS has the classical errors of least squares; the sandwich does not assume even noise, and differs by less than a fifth.
 np.testing.assert_allclose(fits["LMS"].std_error, closed.std_error, rtol=0.01)
 ratio = np.sqrt(np.diagonal(fits["LMS"].covariance("HC0"))) / closed.std_error
 assert ((ratio > 0.8) & (ratio < 1.2)).all()
 assert not np.allclose(ratio, 1.0, atol=0.01)
-np.testing.assert_allclose(
-    posterior.coef, closed.coef, rtol=1e-9
-)  # flat priors: the mean is least squares
+# flat priors: the mean is least squares
+np.testing.assert_allclose(posterior.coef, closed.coef, rtol=1e-9)

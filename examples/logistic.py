@@ -13,9 +13,8 @@ model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bern
 print(pr.check(model))
 
 ml = pr.fit(model)
-weak = model.with_prior(
-    {"temperature": pr.Normal(0.25)}
-)  # ten degrees change the odds by some factor within e^5
+# ten degrees change the odds by some factor within e^5
+weak = model.with_prior({"temperature": pr.Normal(0.25)})
 fits = {"ML": ml, "mode": pr.fit(weak), "posterior": pr.fit(weak, "nuts", seed=1)}
 print(pr.compare(fits))
 
@@ -33,15 +32,13 @@ rings = pr.Model.from_formula(
 print(pr.fit(rings))
 
 # Checks of the statements above.
-np.testing.assert_allclose(
-    ml.coef, [15.042901648, -0.232162744], rtol=1e-8
-)  # R's glm on these flights
+# R's glm on these flights
+np.testing.assert_allclose(ml.coef, [15.042901648, -0.232162744], rtol=1e-8)
 np.testing.assert_allclose(ml.std_error, [7.378636385, 0.108236522], rtol=1e-8)
 posterior = fits["posterior"]
 assert posterior.solution.status.good
 assert posterior.predict(cold)["mean"][0] > 0.9
-assert (
-    ml.predict(cold, prob=0.9).mean_lower[0] < 0.8
-)  # wide: nobody had launched in such cold
+# wide: nobody had launched in such cold
+assert ml.predict(cold, prob=0.9).mean_lower[0] < 0.8
 assert rings.design.total == 23
 assert abs(fits["mode"].coef[1]) < abs(ml.coef[1])  # the prior pulls towards zero

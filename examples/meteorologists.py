@@ -63,20 +63,17 @@ assert np.isclose(one_day.difference, 0.09 - 0.04)
 assert one_day.t_interval == (-np.inf, np.inf)  # ... which proves nothing
 assert year["brier"].verdict == "A is better, by both intervals"
 assert year["spherical"].difference < 0
-assert (
-    year["absolute"].verdict == "B is better, by both intervals"
-)  # the improper rule pays for overstatement
+# the improper rule pays for overstatement
+assert year["absolute"].verdict == "B is better, by both intervals"
 assert parts["B"].calibration > 3 * parts["A"].calibration
 for found in parts.values():
-    assert np.isclose(
-        found.score, found.calibration + found.refinement, atol=1e-12
-    )  # exact: forecasts repeat
+    # exact: forecasts repeat
+    assert np.isclose(found.score, found.calibration + found.refinement, atol=1e-12)
 for name, found in goals.items():
     assert np.isclose(found.goal, np.mean((said[name] - truth) ** 2), atol=1e-12)
     assert np.isclose(
         found.goal, found.observed - found.intrinsic - found.chance, atol=1e-12
     )
 assert goals["A"].goal < goals["B"].goal
-assert (
-    goals["A"].intrinsic == goals["B"].intrinsic
-)  # the rain is as hard to foresee for both
+# the rain is as hard to foresee for both
+assert goals["A"].intrinsic == goals["B"].intrinsic

@@ -84,18 +84,14 @@ pr.plot.smooth(fits["s(times, k=20)"], derivative=True).savefig(
 # Checks of the statements above.
 curve, process = said.values()
 inside = times < crash["times"].max()
-assert (
-    np.abs(curve["mean"] - process["mean"]).values[inside].max() < 15
-)  # one curve, where there are rows
+# one curve, where there are rows
+assert np.abs(curve["mean"] - process["mean"]).values[inside].max() < 15
 widths = [float((b["mean_upper"] - b["mean_lower"])[-1]) for b in (curve, process)]
-assert (
-    widths[0] > 1.5 * widths[1]
-)  # a spline knows nothing of the range of the response, a process does
+# a spline knows nothing of the range of the response, a process does
+assert widths[0] > 1.5 * widths[1]
 far = fits["gp(times)"].predict({"times": [75.0, 300.0]})
-np.testing.assert_allclose(
-    far["mean_upper"][0], far["mean_upper"][1], rtol=0.02
-)  # that of the prior, and no narrower
-assert (
-    abs(models.table["elpd_diff"].iloc[-1]) < 2
-)  # rows that are left out are predicted equally well
+# that of the prior, and no narrower
+np.testing.assert_allclose(far["mean_upper"][0], far["mean_upper"][1], rtol=0.02)
+# rows that are left out are predicted equally well
+assert abs(models.table["elpd_diff"].iloc[-1]) < 2
 assert 12 < falls.min() < falls.max() < rises.min() < rises.max() < 32

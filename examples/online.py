@@ -12,9 +12,8 @@ rng = np.random.default_rng(1)
 taps, n = 8, 4000
 room = rng.standard_normal(taps) * 0.7 ** np.arange(taps)
 played = rng.standard_normal(n + taps - 1)
-X = np.lib.stride_tricks.sliding_window_view(played, taps)[
-    :, ::-1
-]  # row t holds the last samples played
+# row t holds the last samples played
+X = np.lib.stride_tricks.sliding_window_view(played, taps)[:, ::-1]
 heard = X @ room + 0.1 * rng.standard_normal(n)
 
 # The step that minimises the bound, for rows of norm at most r and a response of the room of norm at most 2.

@@ -16,9 +16,8 @@ ages = np.array(["18-29", "30-44", "45-64", "65+"])
 
 print("1. The truth, which a poll does not know\n")
 income = rng.normal(size=50)  # of a state, standardised
-people = rng.dirichlet(
-    [5.0, 7.0, 9.0, 5.0], size=50
-)  # shares of ages in each state: the census
+# shares of ages in each state: the census
+people = rng.dirichlet([5.0, 7.0, 9.0, 5.0], size=50)
 eta = (0.5 * income + rng.normal(0.0, 0.35, size=50))[:, None] + np.array(
     [0.8, 0.4, -0.2, -0.8]
 )
@@ -93,7 +92,6 @@ assert min(error, key=lambda name: error[name]) == "multilevel, post-stratified"
 assert error["multilevel, post-stratified"] < 0.6 * error["answers as they are"]
 assert error["multilevel, post-stratified"] < 0.6 * error["one number for all"]
 bias = {name: abs(np.mean(found - truth)) for name, found in estimates.items()}
-assert (
-    bias["multilevel, post-stratified"] < 0.5 * bias["answers as they are"]
-)  # the old answer more often
+# the old answer more often
+assert bias["multilevel, post-stratified"] < 0.5 * bias["answers as they are"]
 assert 0.8 <= held <= 1.0  # of 50 states: 0.9 within two standard errors of a share

@@ -38,13 +38,11 @@ print(
     graph.named_vars_to_dims["bs(times, df=7)"],
 )
 
-with model.to_pymc(
-    response=False
-) as by_hand:  # ends at eta, the linear predictor of each row
+# ends at eta, the linear predictor of each row
+with model.to_pymc(response=False) as by_hand:
     growth = pm.Normal("growth", 0.0, 2.0)
-    sigma = by_hand["sigma"] * pm.math.exp(
-        growth * after
-    )  # sigma is now that before the impact
+    # sigma is now that before the impact
+    sigma = by_hand["sigma"] * pm.math.exp(growth * after)
     pm.Normal(
         "accel",
         mu=by_hand["eta"],

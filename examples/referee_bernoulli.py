@@ -82,9 +82,8 @@ print(
 )
 
 # Checks of the statements above.
-np.testing.assert_allclose(
-    ml.coef, [15.0429, -0.2322], atol=5e-5
-)  # as R's glm prints them
+# as R's glm prints them
+np.testing.assert_allclose(ml.coef, [15.0429, -0.2322], atol=5e-5)
 assert test["Wald"].p > test["LR"].p  # the parabola understates the evidence
 np.testing.assert_allclose(
     test["LR"].statistic, 2 * (ml.log_likelihood - constant.log_likelihood), rtol=1e-8

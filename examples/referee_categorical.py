@@ -70,9 +70,8 @@ print(pr.predictions(ml, at={"income": [5.0, 20.0]}))
 
 print("\n6. Would a prior have changed anything?\n")
 weak = model.with_prior(pr.Normal(1.0))
-posterior = pr.fit(
-    weak, "laplace", seed=1
-)  # 944 rows for 8 coefficients: the posterior is nearly normal
+# 944 rows for 8 coefficients: the posterior is nearly normal
+posterior = pr.fit(weak, "laplace", seed=1)
 answers = pr.compare({"ML": ml, "posterior": posterior})
 print(answers)
 belief = pr.hypothesis(posterior, "Republican: income > 0, Democrat: income < 0")
@@ -118,9 +117,8 @@ np.testing.assert_allclose(
     again[["estimate", "std_error"]], table[["estimate", "std_error"]], rtol=1e-6
 )
 assert 0.9 < ratio.min() < ratio.max() < 1.1  # the sandwich has nothing to add
-assert (
-    not answers.causes["cause"].str.startswith("prior").any()
-)  # 944 voters outweigh Normal(1)
+# 944 voters outweigh Normal(1)
+assert not answers.causes["cause"].str.startswith("prior").any()
 assert (
     ranking.table["elpd_loo"]["all"]
     > ranking.table["elpd_loo"]["nothing"] + 2 * ranking.table["se_diff"]["nothing"]

@@ -82,17 +82,15 @@ claim = pr.hypothesis(exact, "air_flow > 0.5").beliefs[0]
 print(f"Under a flat prior P(air_flow > 0.5) = {claim.value:.3f}.")
 
 # Checks of the statements above.
-np.testing.assert_allclose(
-    least.coef, [-39.9197, 0.7156, 1.2953, -0.1521], atol=5e-5
-)  # Brownlee 1965, R's lm
+# Brownlee 1965, R's lm
+np.testing.assert_allclose(least.coef, [-39.9197, 0.7156, 1.2953, -0.1521], atol=5e-5)
 assert acid["t"].p > 0.3
 assert both["F"].p < 1e-6
 lower, upper = (
     asked["t, HC3 errors"][w].sel(coef="air_flow").item() for w in ("lower", "upper")
 )
-assert (
-    0 < lower < asked["t, classical"]["lower"].sel(coef="air_flow").item()
-)  # wider, and still above zero
+# wider, and still above zero
+assert 0 < lower < asked["t, classical"]["lower"].sel(coef="air_flow").item()
 assert any(f.check == "cook" and "row 20" in str(f) for f in found)
 # The likelihoods differ, so there is no path and the differences are listed.
 assert set(side_by_side.causes.query("param == 'water_temperature'")["cause"]) == {

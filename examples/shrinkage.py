@@ -83,9 +83,8 @@ print(pd.DataFrame({name: fitted.coef.to_series() for name, fitted in both.items
 
 # Checks of the statements above.
 assert ml.solution.status.good  # the estimate exists
-assert (
-    wild["std_error"].iloc[0] > 200
-)  # and one slope is known to 200 points, where the outcome's sd is 77
+# and one slope is known to 200 points, where the outcome's sd is 77
+assert wild["std_error"].iloc[0] > 200
 assert along.data["df"].values[0] < 2
 assert along.data["df"].values[-1] > 64
 assert least < 0.92 * weakest
@@ -94,12 +93,10 @@ assert max(cv.best, loo.scale, evidence.scale) < 3 * min(
 )  # three roads, one answer
 assert 5 <= len(kept) <= 20
 assert {"bmi", "bp", "s5"} <= set(kept)
-np.testing.assert_allclose(
-    fits["ridge"].coef, posterior.coef, rtol=1e-9
-)  # the mode of a normal is its mean
-assert (
-    float(compared.loc["s1", ("ridge", "difference")]) < 1
-)  # the prior moves s1 by 180 points, and the data do not mind
+# the mode of a normal is its mean
+np.testing.assert_allclose(fits["ridge"].coef, posterior.coef, rtol=1e-9)
+# the prior moves s1 by 180 points, and the data do not mind
+assert float(compared.loc["s1", ("ridge", "difference")]) < 1
 assert posterior.std_error.sel(coef="s1") < ml.std_error.sel(coef="s1") / 5
 assert (both["mode"].coef == 0).sum() >= 3
 assert (both["posterior"].coef != 0).all()

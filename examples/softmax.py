@@ -46,16 +46,14 @@ even = pr.fit(symmetric)
 print(even)
 
 # Checks of the statements above.
-assert (
-    ml.coef.sel(outcome="Gentoo").isnull().all()
-)  # no number where there is no estimate
+# no number where there is no estimate
+assert ml.coef.sel(outcome="Gentoo").isnull().all()
 assert ml.coef.sel(outcome="Chinstrap").notnull().all()
 assert np.isfinite(mode.std_error).all()
 assert posterior.solution.status.good
 shift = np.abs(mode.coef - posterior.coef) / posterior.std_error
-assert (
-    0.3 < shift.max() < 1.0
-)  # skewed by the separation: mode and mean differ, by less than a standard deviation
+# skewed by the separation: mode and mean differ, by less than a standard deviation
+assert 0.3 < shift.max() < 1.0
 probabilities = posterior.predict(birds)["mean"]
 np.testing.assert_allclose(probabilities.sum("level"), 1.0)
 assert probabilities.sel(level="Gentoo")[1] > 0.95

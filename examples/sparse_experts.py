@@ -116,18 +116,14 @@ plt.close(figure)
 assert np.all(found[..., 0] <= found[..., 1])  # every run is within its theorem's bound
 lead = found[:, :, 0, 0] - found[:, :, 1, 0]  # (width, repeat)
 error = lead.std(axis=1, ddof=1) / np.sqrt(repeats)
-assert (
-    lead.mean(axis=1)[0] < -4 * error[0]
-)  # four features: adding is ahead, by more than chance
+# four features: adding is ahead, by more than chance
+assert lead.mean(axis=1)[0] < -4 * error[0]
 assert np.all(lead.mean(axis=1)[2:] > 4 * error[2:])  # from sixteen on: multiplying is
-assert (
-    4 < met < 16 < promised < 32
-)  # theory sees the crossing later: bounds are worst cases
-growth = np.log(mean[:, -1] / mean[:, 2]) / np.log(
-    widths[-1] / widths[2]
-)  # 1 for loss like p, 0 for a constant
+# theory sees the crossing later: bounds are worst cases
+assert 4 < met < 16 < promised < 32
+# 1 for loss like p, 0 for a constant
+growth = np.log(mean[:, -1] / mean[:, 2]) / np.log(widths[-1] / widths[2])
 assert growth[0] > 0.7
 assert growth[1] < 0.4
-assert (
-    few[4.0][0, 1] < few[4.0][1, 1]
-)  # with less known, adding is ahead at eight features too
+# with less known, adding is ahead at eight features too
+assert few[4.0][0, 1] < few[4.0][1, 1]

@@ -65,9 +65,8 @@ blocks = 30
 learner = online.lms(
     online.additive_step(np.sqrt(len(names)), 2.0, 0.09 * blocks * BLOCK)
 )
-online.run(
-    learner, *block(0, 1000)
-)  # compiles, so that what is measured below is the stream
+# compiles, so that what is measured below is the stream
+online.run(learner, *block(0, 1000))
 
 with tempfile.TemporaryDirectory() as folder:
     short, long = (
@@ -115,13 +114,11 @@ print(
 assert much < 1.5 * little  # ten times the rows, no more memory
 assert much < 0.5 * (X.nbytes + y.nbytes) / 1e6
 assert len(streamed.losses) == 0  # nothing is kept of single rounds
-np.testing.assert_array_equal(
-    streamed.state.w, held.state.w
-)  # the same steps, whatever the blocks
+# the same steps, whatever the blocks
+np.testing.assert_array_equal(streamed.state.w, held.state.w)
 np.testing.assert_array_equal(rest.state.w, held.state.w)
-np.testing.assert_allclose(
-    streamed.loss, held.loss, rtol=1e-12
-)  # sums in another order
+# sums in another order
+np.testing.assert_allclose(streamed.loss, held.loss, rtol=1e-12)
 # A regret is a difference of losses a hundred times its size, and rounds off as they do.
 np.testing.assert_allclose(regret.value, held.regret().value, rtol=1e-9)
 np.testing.assert_allclose(

@@ -737,9 +737,8 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         )
     base_level, met = model.likelihood.levels
     response_name = f"{model.design.response} = {met}"
-    if (base_level, met) != (0, 1) and isinstance(
-        x, str
-    ):  # written into the formula, which reads new responses too
+    # written into the formula, which reads new responses too
+    if (base_level, met) != (0, 1) and isinstance(x, str):
         response = left_of(x)
         model = _read_model(
             f"I({response.strip()} == {met!r}) {x[len(response) :]}",
@@ -935,9 +934,8 @@ def quantile_regression(
     """
     from probreg.fits.penalty_weight import fit_quantiles
 
-    several = (
-        isinstance(tau, Sequence) or np.ndim(tau) > 0
-    )  # an array without dimensions is a number
+    # an array without dimensions is a number
+    several = isinstance(tau, Sequence) or np.ndim(tau) > 0
     model = _read_model(x, data, options, likelihood=Quantile(0.5))
     fits = fit_quantiles(model, list(tau) if several else [float(tau)])  # type: ignore[arg-type]
     return fits if several else next(iter(fits.values()))

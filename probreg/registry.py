@@ -66,9 +66,8 @@ class Registry[T](Mapping[str, type[T]]):
         if self._files:
             import_module(self._files)
             self._files = ""
-            self._classes = dict(
-                sorted(self._classes.items())
-            )  # whichever file was imported first
+            # whichever file was imported first
+            self._classes = dict(sorted(self._classes.items()))
 
     def __getitem__(self, name: str) -> type[T]:
         if name in self._classes or name in self:

@@ -233,9 +233,8 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
     model = replace(model, prior=Flat(), aux=model.fixed)
-    if (
-        model.likelihood.least_squares
-    ):  # also with rows, so that rounding is that of a saved fit
+    # also with rows, so that rounding is that of a saved fit
+    if model.likelihood.least_squares:
         model = replace(model, design=design_of_moments(model.design.moments))
     H = model.value_grad_hessian(s.beta, **s.aux).curvature
     return H[:k, :k], np.diagonal(H)[k:]

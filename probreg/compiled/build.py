@@ -229,9 +229,8 @@ def compile_stored(
         parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(
             with_functions(g, parts)
         )
-    seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[
-        :16
-    ]  # numba checks only the file of f for changes
+    # numba checks only the file of f for changes
+    seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[:16]
     return cached_njit(no_cfunc_wrapper=True, **_HOW)(
         with_functions(f, parts, f"_{seen}")
     )

@@ -64,9 +64,8 @@ def cached_njit(**how: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def compiled(f: Callable[..., Any]) -> Any:
         compiled_function = njit(**how)(f)
-        with suppress(
-            RuntimeError
-        ):  # no writable folder: compiled again in each process
+        # no writable folder: compiled again in each process
+        with suppress(RuntimeError):
             compiled_function._cache = _Rebuilt(compiled_function.py_func)
         return compiled_function
 

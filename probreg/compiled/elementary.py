@@ -39,12 +39,10 @@ _LN2_HIGH, _LN2_LOW = (
 )  # the first has 20 bits: times an integer it is exact
 _ROUND = 6755399441055744.0  # 1.5 2^52: adding it rounds to an integer, stored in the last bits
 _ROUND_BITS = 0x4338000000000000
-_EXP = np.array(
-    [1.0 / math.factorial(k) for k in range(14)]
-)  # |r| <= log(2) / 2: the next term is 4e-18
-_LOG = np.array(
-    [2.0 / (2 * k + 1) for k in range(12)]
-)  # of 2 atanh(s), s^2 <= 0.0295: the next term is 3e-18
+# |r| <= log(2) / 2: the next term is 4e-18
+_EXP = np.array([1.0 / math.factorial(k) for k in range(14)])
+# of 2 atanh(s), s^2 <= 0.0295: the next term is 3e-18
+_LOG = np.array([2.0 / (2 * k + 1) for k in range(12)])
 _HALF_ROOT_BITS = 0x3FE6A09E667F3BCD  # sqrt(1/2)
 _TOP, _BOTTOM = 709.782712893384, -708.3964185322641
 
@@ -82,9 +80,8 @@ def exp(x: float) -> float:
     p = _EXP[13]
     for i in range(12, 1, -1):
         p = p * r + _EXP[i]
-    half = (
-        k >> 1
-    )  # in two factors, because 2^1024 overflows although 2^1024 e^r may not
+    # in two factors, because 2^1024 overflows although 2^1024 e^r may not
+    half = k >> 1
     value = (
         (p * r * r + r + 1.0)
         * _as_float((half + 1023) << 52)

@@ -259,9 +259,8 @@ def values(
     n, p = X.shape
     S = beta.shape[0]
     m = beta.shape[1]
-    group = max(
-        1, 64 // m
-    )  # points that share a matrix product in the second-level cache
+    # points that share a matrix product in the second-level cache
+    group = max(1, 64 // m)
     slope = np.empty((m + max(1, t.shape[1]), B))
     for start in range(0, n, B):
         stop = min(start + B, n)

@@ -192,13 +192,11 @@ class Design(PrintsLines):
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
     absent: "AbsentRows | None" = None
-    inputs: Mapping[str, Array] = field(
-        default_factory=dict
-    )  # (n, d) of each smooth function and process, by the term
+    # (n, d) of each smooth function and process, by the term
+    inputs: Mapping[str, Array] = field(default_factory=dict)
     of_moments: bool = False  # made from moments, without rows
-    read: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # (n,) each: the variables that a formula read, by reference
+    # (n,) each: the variables that a formula read, by reference
+    read: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def _summary_lines(self) -> list[str]:

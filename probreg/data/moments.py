@@ -388,9 +388,8 @@ class Moments(PrintsLines):
             1e-8  # relative error of a difference of squares: eight digits are left
         )
         old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))
-        had = old > 1e-10 * np.linalg.norm(
-            before.astype(float), axis=0
-        )  # others were combinations before
+        # others were combinations before
+        had = old > 1e-10 * np.linalg.norm(before.astype(float), axis=0)
         ratio = np.divide(new, old, where=had, out=np.ones_like(old))
         relative_error = np.finfo(float).eps / np.maximum(ratio, 1e-9) ** 2
         if relative_error[j := int(np.argmax(relative_error))] > max_error:

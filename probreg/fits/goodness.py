@@ -379,9 +379,8 @@ def share_explained(fit: Any) -> float:
     else:
         part = fit.conditional_log_likelihood
         null_value = null_model(fit.model, {}).conditional_log_likelihood
-    return (
-        1.0 - part / null_value if null_value else np.nan
-    )  # if an intercept fits the response exactly, no deviance is left to explain
+    # if an intercept fits the response exactly, no deviance is left to explain
+    return 1.0 - part / null_value if null_value else np.nan
 
 
 class OverallTest(NamedTuple):

@@ -346,9 +346,8 @@ def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
     names = ReportedParameters(model, solution).names
     reported = draws_at(model, samples)
     samples |= {name: reported[name] for name in names}
-    return draws_group(
-        model, samples, effects=False
-    )  # random effects are not estimated parameters
+    # random effects are not estimated parameters
+    return draws_group(model, samples, effects=False)
 
 
 def _replicates_group(model: Model, solution: Solution) -> Any:

@@ -167,9 +167,8 @@ class FitStatistics(Fitted):
     @property
     def _finite_log_likelihood(self) -> float:
         if self.solution.effect_scales is not None:
-            return (
-                self.solution.effect_scales.value
-            )  # random effects are integrated out
+            # random effects are integrated out
+            return self.solution.effect_scales.value
         if not np.isfinite(self.log_likelihood) or exact_fit(self):
             none = ""
             if is_saturated(self):
@@ -449,9 +448,8 @@ class FitStatistics(Fitted):
             log_lik = get("log_likelihood")
         else:
             log_lik = scales.value
-        row["logLik"] = (
-            np.nan if exact_fit(self) else log_lik
-        )  # for an exact fit its size depends on rounding errors
+        # for an exact fit its size depends on rounding errors
+        row["logLik"] = np.nan if exact_fit(self) else log_lik
         if self.target == "mode":
             row |= {
                 "AIC": get("aic"),

@@ -275,9 +275,8 @@ def _select_notes(fit: FitStatistics, table: pd.DataFrame) -> tuple[str, ...]:
         and is_maximum_likelihood(fit)
     ):
         left_out.append(Topic.SIGMA)
-    if (
-        fit.model.design.weight_kind == "sampling"
-    ):  # sampling weights have no sqrt(RSS/(n - k))
+    # sampling weights have no sqrt(RSS/(n - k))
+    if fit.model.design.weight_kind == "sampling":
         left_out.append(Topic.SIGMA)
     if table.attrs.get("covariance") == "joint":
         left_out.append(Topic.STANDARD_ERRORS)

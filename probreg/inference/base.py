@@ -80,15 +80,12 @@ class Draws:
     """Draws of a posterior with their statistics. `draws["beta"]` is one of its
     `values`."""
 
-    values: Mapping[
-        str, Array
-    ]  # beta (chain, draw, p, m), every other parameter (chain, draw)
-    stats: Mapping[str, Array] = field(
-        default_factory=dict
-    )  # of each draw: name -> (chain, draw)
-    hyper: tuple[
-        str, ...
-    ] = ()  # names of unknown prior scales that are reported with aux
+    # beta (chain, draw, p, m), every other parameter (chain, draw)
+    values: Mapping[str, Array]
+    # of each draw: name -> (chain, draw)
+    stats: Mapping[str, Array] = field(default_factory=dict)
+    # names of unknown prior scales that are reported with aux
+    hyper: tuple[str, ...] = ()
     elliptical: bool = False  # beta is Student-t (normal without df) about the estimate, with its `scale`
     # exact marginals as mixtures of normals over nodes: weight (K,), mean and sd (K,
     # p); if the nodes are values of log
@@ -144,9 +141,8 @@ class Solution:
     beta: Array  # (p, m)
     scale: ParameterCovariance = _CovarianceMadeOnUse()  # type: ignore[assignment]
     df: float | None = None
-    aux: Mapping[str, float] = field(
-        default_factory=dict
-    )  # nuisance parameters that were unknown
+    # nuisance parameters that were unknown
+    aux: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
     # (p, k), directions of beta that do not change X beta; beta is then the least-norm
     # one
@@ -167,9 +163,8 @@ class Solution:
 
     status: Status = Status.EXACT
     detail: str = ""
-    stats: Mapping[str, float] = field(
-        default_factory=dict
-    )  # named numbers: rss, rank, log_evidence ...
+    # named numbers: rss, rank, log_evidence ...
+    stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 

@@ -86,9 +86,8 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     n = model.design.n
     weights = model.design.weights
     repeated = weights is not None and bool((weights > 1).any())
-    moments = (
-        not n and term.effects == ("Intercept",) and model.design.total == G
-    )  # rows were not kept
+    # rows were not kept
+    moments = not n and term.effects == ("Intercept",) and model.design.total == G
     in_memory = 0 < n <= G * K and not repeated and term.key in model.design.inputs
     if not (in_memory or moments) or not has_improper_sd(model, term):
         return None

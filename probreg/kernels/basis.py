@@ -251,9 +251,8 @@ def resolved_at(kernel: Any, X: Any) -> tuple[CovarianceFunction, Array]:
     """A covariance function in raw units and the rows it is to serve. DataError for a length that is far from their scale."""
     rows = read_rows(X, "X")
     resolved = read_kernel(kernel).resolve(rows)
-    resolved.diagonal(
-        rows
-    )  # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
+    # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
+    resolved.diagonal(rows)
     refuse_far_lengths(resolved, rows)
     return resolved, rows
 

@@ -145,9 +145,8 @@ class SineBasis(KernelBasis):
         )
 
     def left_over(self, left: Array, largest: Array) -> Array:
-        return np.maximum(
-            left, 0.0
-        )  # the error of k, of either sign: a row with too much variance has none to add
+        # the error of k, of either sign: a row with too much variance has none to add
+        return np.maximum(left, 0.0)
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
         # the sines hold for every length; their scales are roots of the density

@@ -444,9 +444,8 @@ class Bernoulli(BinaryLikelihood):
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
         known = self.stated_levels() or levels
         found_levels = response_levels(values, known, chosen)
-        if levels is not None or any(
-            isinstance(v, float) for v in found_levels
-        ):  # whole numbers come as int
+        # whole numbers come as int
+        if levels is not None or any(isinstance(v, float) for v in found_levels):
             refuse_fractions(
                 values,
                 "a Bernoulli response has two levels; ",

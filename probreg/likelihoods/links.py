@@ -90,9 +90,8 @@ def _exp(eta: np.ndarray) -> np.ndarray:
 def _expit(eta: np.ndarray) -> np.ndarray:
     """1 / (1 + e^-eta), in one new array: the pages of each array of a megabyte cost more time than the exp."""
     u = np.array(eta, float)
-    with np.errstate(
-        over="ignore"
-    ):  # e^-eta beyond the largest number: 0, as it is there
+    # e^-eta beyond the largest number: 0, as it is there
+    with np.errstate(over="ignore"):
         np.exp(np.negative(u, out=u), out=u)
     return np.reciprocal(np.add(u, 1.0, out=u), out=u)[()]
 

@@ -132,9 +132,8 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         slopes = self.slopes(**aux)
         Z = slopes.mass
         lower = 1.0 / slopes.down
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # of the pieces that are not taken
+        # of the pieces that are not taken
+        with np.errstate(divide="ignore", invalid="ignore"):
             low = -slopes.tube + np.log(p * Z * slopes.down) / slopes.down
             high = slopes.tube - np.log((1.0 - p) * Z * slopes.up) / slopes.up
         inside = p * Z - lower - slopes.tube

@@ -118,9 +118,8 @@ class PowerNoise(LocationScaleLikelihood):
             eta = np.where(np.abs(y - eta[..., 0]) <= rounding, y, eta[..., 0])[
                 ..., None
             ]
-        with np.errstate(
-            invalid="ignore"
-        ):  # 0 times infinity at r = 0, which the expected curvature replaces
+        # 0 times infinity at r = 0, which the expected curvature replaces
+        with np.errstate(invalid="ignore"):
             derivatives = super().value_grad_hessian(y, eta, **aux)
         if not self.expected_curvature:
             return derivatives

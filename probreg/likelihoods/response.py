@@ -180,9 +180,8 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     if values.dtype.kind in "fiub":
         positions = np.full(len(values), -1.0)
         for i, level in enumerate(levels):
-            positions += (values == level) * (
-                i + 1.0
-            )  # a third of the time of an assignment to the rows met
+            # a third of the time of an assignment to the rows met
+            positions += (values == level) * (i + 1.0)
     else:
         place = {v: float(i) for i, v in enumerate(levels)}
         positions = np.array([place.get(_level(v), -1.0) for v in values.tolist()])

@@ -236,9 +236,8 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         f = self.scores(eta)
         k = len(self.levels)
         # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
-        p_others = np.where(
-            np.eye(k, dtype=bool), -np.inf, f[..., None, :]
-        )  # row k: the scores of all classes but k
+        # row k: the scores of all classes but k
+        p_others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])
         slope = np.eye(k) - softmax(p_others, -1)
         line = f - logsumexp(p_others, -1)
         return line, slope @ self.contrast, self.no_aux_slopes(line)
@@ -247,9 +246,8 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         """n C'(diag p - pp')C of n trials (..., 1) with probabilities p (..., K)."""
         C = self.contrast
         q = p @ C
-        if (
-            not self.symmetric
-        ):  # q are the probabilities of the classes with a predictor
+        # q are the probabilities of the classes with a predictor
+        if not self.symmetric:
             return (n * q)[..., None] * (np.eye(self.width) - q[..., None, :])
         squares = np.einsum("...k,ka,kb->...ab", n * p, C, C, optimize=True)
         return squares - (n * q)[..., :, None] * q[..., None, :]

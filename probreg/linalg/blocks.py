@@ -73,15 +73,13 @@ def on_all_cores[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
     >>> on_all_cores(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
     """
-    workers = (
-        1 if len(items) <= 1 else min(len(items), threads())
-    )  # counting the cores takes a tenth of a millisecond
+    # counting the cores takes a tenth of a millisecond
+    workers = 1 if len(items) <= 1 else min(len(items), threads())
     if workers <= 1:
         with one_blas_thread():
             return list(map(fn, items))
-    tasks = [
-        (copy_context(), item) for item in items
-    ]  # carries np.errstate into the threads
+    # carries np.errstate into the threads
+    tasks = [(copy_context(), item) for item in items]
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda task: task[0].run(fn, task[1]), tasks))
 

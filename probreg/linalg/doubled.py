@@ -141,9 +141,8 @@ def refine(
         half = solve_upper(R, solution.slope + c, transpose=True)
         d = np.asarray(solve_upper(R, half), dtype=float)
         size = float(half @ half)
-        if (
-            last < np.inf and not size <= last / 4
-        ):  # as small as they get, or no correction at all
+        # as small as they get, or no correction at all
+        if last < np.inf and not size <= last / 4:
             fitted = np.asarray(R @ high, dtype=float)
             if last <= floor * float(fitted @ fitted):
                 return (high, solution.square)

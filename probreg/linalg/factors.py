@@ -236,9 +236,8 @@ def downdate(F1: Array, F2: Array) -> Array:
     """
     scale = norms(F1)
     A, B = (np.asarray(F / scale, dtype=np.longdouble) for F in (F1, F2))
-    if rank_of(A).rank == len(
-        A
-    ):  # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
+    # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
+    if rank_of(A).rank == len(A):
         P = solve_upper(A, B.T, transpose=True).T
         # A'A - B'B = A'(1 - P'P)A = (L A)'(L A) with L'L = 1 - P'P.
         remainder = (
@@ -346,9 +345,8 @@ def reduce_rows(
     w = None if weights is None else np.asarray(weights, dtype=float)
     ones = np.ones(len(X)) if w is None else w
     q = X.shape[1] + Y.shape[1]
-    with np.errstate(
-        all="ignore"
-    ):  # values that are not finite come out in F, where the caller finds them
+    # values that are not finite come out in F, where the caller finds them
+    with np.errstate(all="ignore"):
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y]).astype(np.longdouble)
             sums = ones @ A, ones @ A**2
@@ -480,9 +478,8 @@ def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
     except np.linalg.LinAlgError:
         return None, np.inf
     condition = 1 / max(lapack.dtrcon(R)[0], 1e-300)
-    if (
-        WELL < condition <= WELL * len(R)
-    ):  # the 1-norm grows with p for columns that are as good as independent
+    # the 1-norm grows with p for columns that are as good as independent
+    if WELL < condition <= WELL * len(R):
         condition = min(condition, _condition_2(R))
     return R * scale, condition
 

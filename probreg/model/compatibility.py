@@ -144,9 +144,8 @@ def of_rows(
     if trials is not None:
         response_of_counts(likelihood, "p")
         return with_trials(values, trials, len(values)), "p"
-    if (
-        np.ndim(values) != 2 or likelihood.of_counts() is None
-    ):  # of a likelihood of one column `prepare` says so
+    # of a likelihood of one column `prepare` says so
+    if np.ndim(values) != 2 or likelihood.of_counts() is None:
         return values, None
     if isinstance(likelihood.of_counts(), Binomial):
         raise DataError(

@@ -121,9 +121,8 @@ def from_parts(
         )
     survey, unit = normalised_survey(total, blocks.kind)
     notes: tuple[str, ...] = ()
-    if (
-        survey.values.ndim == 2 and likelihood.of_counts() is not None
-    ):  # counts, which `of_rows` has checked
+    # counts, which `of_rows` has checked
+    if survey.values.ndim == 2 and likelihood.of_counts() is not None:
         kind: Counted = (
             "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
         )

@@ -214,9 +214,8 @@ def plain_rows(
     if rows.offset is not None:
         offset = np.zeros((likelihood.density_width, rows.rows))
         offset[likelihood.density_rows] = rows.offset.T
-    if (
-        rows.precision is not None
-    ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+    # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+    if rows.precision is not None:
         root = np.sqrt(rows.precision)
         U = U * root[:, None]
         y = y * root

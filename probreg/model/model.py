@@ -466,9 +466,8 @@ class Model(FromData, NamesPeers):
     @property
     def noise_scale(self) -> str:
         """The name of the noise scale, of a likelihood that has one."""
-        assert (
-            self.likelihood.noise_scale is not None
-        )  # who asks has asked the likelihood
+        # who asks has asked the likelihood
+        assert self.likelihood.noise_scale is not None
         return self.likelihood.noise_scale
 
     def noise(
@@ -989,9 +988,8 @@ class Model(FromData, NamesPeers):
         aux = {a: self.aux.get(a, _UNSTATED) for a in self.likelihood.nuisance}
         sample = self.design.sample
         design = self.design
-        if (
-            design.source is not None
-        ):  # means and outcomes at the sample, spreads of columns over all rows
+        # means and outcomes at the sample, spreads of columns over all rows
+        if design.source is not None:
             design = replace(sample, weights=None, kept=design.moments)
         return prior_predictive(
             design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed

@@ -34,9 +34,8 @@ def setting_of(model: Any) -> Setting:
             "their ridge, lasso or elastic net use Categorical(symmetric=True); to penalise the log odds, state the scale of a prior, "
             "such as Laplace(0.5)"
         )
-    if (
-        model.design.weight_kind == "precision"
-    ):  # what N is beside a weighted RSS, packages say differently
+    # what N is beside a weighted RSS, packages say differently
+    if model.design.weight_kind == "precision":
         return Setting(model.likelihood.name, sigma=model.noise_held)
     two = (
         isinstance(model.likelihood, SoftmaxLikelihood)

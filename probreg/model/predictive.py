@@ -39,9 +39,8 @@ class Predictive(PrintsTable):
     likelihood: Likelihood
     eta: Array
     aux: Mapping[str, Array]
-    given: Mapping[str, Array] = MappingProxyType(
-        {}
-    )  # what belongs to a row and is not drawn: its trials (n,)
+    # what belongs to a row and is not drawn: its trials (n,)
+    given: Mapping[str, Array] = MappingProxyType({})
     # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
     share: Array | None = None
 
@@ -197,9 +196,8 @@ class Predictive(PrintsTable):
                 start = self._average_parameters()._search_quantile(prob, tol)
             else:
                 start = np.floor(np.minimum(self._mean_response(), largest_start))
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # a quantile above 1e308 is inf
+            # a quantile above 1e308 is inf
+            with np.errstate(over="ignore", invalid="ignore"):
                 return self._bisect(prob, *self._integers(prob, start))
         start = few.mean()
         if thins:
@@ -226,9 +224,8 @@ class Predictive(PrintsTable):
         gap = self.cdf(y) - prob
         f = self._mixture_density(y)
         tail = 1.0 / min(prob, 1.0 - prob)
-        with np.errstate(
-            all="ignore"
-        ):  # a flat stretch has no slope, and asks for bisection
+        # a flat stretch has no slope, and asks for bisection
+        with np.errstate(all="ignore"):
             width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
                 low = np.where(gap < 0, points, low)

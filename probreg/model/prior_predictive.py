@@ -57,9 +57,8 @@ class PriorPredictive:
     columns: tuple[str, ...]
     likelihood: Likelihood
     notes: tuple[str, ...]
-    hyper: Mapping[str, Array] = field(
-        default_factory=dict
-    )  # (S,) of effects by group, as draws call them
+    # (S,) of effects by group, as draws call them
+    hyper: Mapping[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return clean_lines(*self._description)

@@ -53,9 +53,8 @@ def model_without(model: Model, removed: Model) -> Model:
         if remaining.any():
             remaining_rows = before.take(remaining > 0)
             absent = before.absent
-            if (
-                absent is not None
-            ):  # rows of weight 0 stay, as many places further up as rows before them are gone
+            # rows of weight 0 stay, as many places further up as rows before them are gone
+            if absent is not None:
                 earlier = np.searchsorted(before.places[remaining <= 0], absent.places)
                 remaining_rows = replace(
                     remaining_rows,

@@ -355,9 +355,8 @@ class Labels:
     """The values of y for which a loss is defined, and the advice of its error message."""
 
     kind: str
-    valid: Callable[[Array], NDArray[np.bool_]] = field(
-        compare=False
-    )  # false where y is not finite
+    # false where y is not finite
+    valid: Callable[[Array], NDArray[np.bool_]] = field(compare=False)
     advice: str
 
 

@@ -52,15 +52,12 @@ class PriorData:
     columns: tuple[str, ...]
     n: float  # observations, weights counted
     spread: Callable[[], Array]  # (q,) standard deviations with divisor n - 1
-    response_sd: Callable[
-        [], float | None
-    ]  # of y, where sigma is a noise scale; None for other likelihoods
-    gram: Callable[
-        [], Array
-    ]  # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
-    unit_information: (
-        float | None
-    )  # Fisher information of one observation, or trial, at eta = 0 and sigma = 1
+    # of y, where sigma is a noise scale; None for other likelihoods
+    response_sd: Callable[[], float | None]
+    # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
+    gram: Callable[[], Array]
+    # Fisher information of one observation, or trial, at eta = 0 and sigma = 1
+    unit_information: float | None
     # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None

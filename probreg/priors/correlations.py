@@ -153,7 +153,6 @@ def partial_of(R: Array) -> Array:
             )
         t[n] = np.arctanh(np.clip(r, -largest, largest))
         T[:, i, j] = np.tanh(t[n]) * product
-        T[:, i, i] = product / np.cosh(
-            t[n]
-        )  # of the last j of a row this is its diagonal
+        # of the last j of a row this is its diagonal
+        T[:, i, i] = product / np.cosh(t[n])
     return t

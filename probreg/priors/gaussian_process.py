@@ -134,9 +134,8 @@ class GaussianProcess(DataDependentPrior):
             if isinstance(self.amplitude, AuxPrior):
                 return ScaleMixture(unit, self.amplitude)
             return Normal(self.amplitude)
-        if (
-            isinstance(basis, SineBasis) and not basis.plain
-        ):  # its columns hold the density at one length
+        # its columns hold the density at one length
+        if isinstance(basis, SineBasis) and not basis.plain:
             raise DataError(
                 f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read in blocks: "
                 "state it in the formula, length="

@@ -41,9 +41,8 @@ def common_size(*parts: Any) -> int | None:
     return sizes.pop() if sizes else None
 
 
-_ROUNDING = (
-    64 * np.finfo(float).eps
-)  # relative, of scores that are sums over the linear predictors
+# relative, of scores that are sums over the linear predictors
+_ROUNDING = 64 * np.finfo(float).eps
 _DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slopes"})
 
 
@@ -64,9 +63,8 @@ class AffinePrior(Prior):
         super().__post_init__()
         kind = type(self).__name__
         for name, annotation in (("scale", Scale), ("location", PerColumn)):
-            if name not in declared_fields(
-                type(self)
-            ):  # of a subclass that says nothing of it
+            # of a subclass that says nothing of it
+            if name not in declared_fields(type(self)):
                 object.__setattr__(
                     self,
                     name,

@@ -11,9 +11,8 @@ from probreg.priors.normal import Normal
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import finite_number, split_assignments
 
-PriorLike = (
-    Prior | str | Mapping[Key, Prior | str]
-)  # text: "weak", or a call such as "normal(2.5)"
+# text: "weak", or a call such as "normal(2.5)"
+PriorLike = Prior | str | Mapping[Key, Prior | str]
 
 # beta_j ~ N(0, (2.5 sd(y) / sd(x_j))^2), sd(y) = 1 without a noise scale, divisors N - 1: the default of rstanarm for
 # coefficients (Gabry & Goodrich, vignette "Prior Distributions for rstanarm Models", 2020), and but for the divisor Bambi's.

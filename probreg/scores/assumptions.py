@@ -28,9 +28,8 @@ class Assumption:
 
     def __post_init__(self) -> None:
         if self.holds is not None:
-            object.__setattr__(
-                self, "holds", bool(self.holds)
-            )  # NumPy's False is not False
+            # NumPy's False is not False
+            object.__setattr__(self, "holds", bool(self.holds))
 
     def __str__(self) -> str:
         verdict = {True: "met", False: "NOT MET", None: "cannot be checked"}[self.holds]

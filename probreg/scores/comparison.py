@@ -200,9 +200,8 @@ def compare_forecasts(
         )
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
     unit = r.unit(a.pair)
-    with np.errstate(
-        invalid="ignore"
-    ):  # both infinite: both called it impossible, and differ in nothing
+    # both infinite: both called it impossible, and differ in nothing
+    with np.errstate(invalid="ignore"):
         differences = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
     scores = {k: r.at(s.outcome, s.p) * unit for k, s in ((first, a), (two, b))}
     return compare_scores(

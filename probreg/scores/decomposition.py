@@ -253,9 +253,8 @@ def _decompose_groups(r: Rule, s: Scored, place: Array, w: Array) -> Decompositi
     # S(o_g; o_g)], uncertainty = S(o; o), o the overall share (Broecker 2009).
     inner = r.mean(o[keep], o[keep])
     score = r.at(s.outcome, s.p)
-    with np.errstate(
-        invalid="ignore"
-    ):  # infinite on both sides where a repeated forecast is 0; set to 0 below
+    # infinite on both sides where a repeated forecast is 0; set to 0 below
+    with np.errstate(invalid="ignore"):
         # within = mean_i [S(h_i, y_i) - S(h_g, y_i)]   (Stephenson, Coelho & Jolliffe 2008)
         separated = np.where(
             (s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place])

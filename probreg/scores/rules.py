@@ -77,9 +77,8 @@ class BrierRule(Rule):
 
     def losses(self, p: Array) -> Array:
         # sum_j (p_j - 1[j = k])^2 = sum_j p_j^2 - p_k^2 + (1 - p_k)^2
-        return (
-            (p**2).sum(-1, keepdims=True) - p**2 + (1.0 - p) ** 2
-        )  # (1-p)^2 - p^2 without cancellation near 1
+        # (1-p)^2 - p^2 without cancellation near 1
+        return (p**2).sum(-1, keepdims=True) - p**2 + (1.0 - p) ** 2
 
 
 @RULES.register

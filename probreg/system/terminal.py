@@ -36,9 +36,8 @@ _HIDDEN = {
     "Zl",
     "Zp",
 }  # control characters, surrogates, line and paragraph separators
-_TURNING = set(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)  # they change the direction of the text
+# they change the direction of the text
+_TURNING = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def visible(text: str) -> str:
@@ -304,9 +303,8 @@ def each_of[A, B](
             try:
                 return list(bar.over(pool.map(work, items)))
             except BaseException:
-                pool.shutdown(
-                    wait=False, cancel_futures=True
-                )  # leaving the pool waits for the items in progress
+                # leaving the pool waits for the items in progress
+                pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
 

@@ -49,9 +49,8 @@ def test_arviz_runs_on_the_tree(likelihood: str, method: str, rng: np.random.Gen
     else:
         built = model(likelihood, rng)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # what ArviZ and its own libraries warn of is theirs
+        # what ArviZ and its own libraries warn of is theirs
+        warnings.simplefilter("ignore")
         import arviz as az
         import matplotlib
 

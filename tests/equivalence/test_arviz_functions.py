@@ -395,9 +395,8 @@ def found_table(stated: dict[str, list[str]]) -> list[list[str]]:
     assert elsewhere <= set(functions())
     table = []
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # so few draws need not have mixed; and what ArviZ warns of is its own
+        # so few draws need not have mixed; and what ArviZ warns of is its own
+        warnings.simplefilter("ignore")
         special, every = calls(), cases()
         with az.rc_context({"plot.max_subplots": 50}):
             for i, name in enumerate(f for f in functions() if f not in elsewhere):

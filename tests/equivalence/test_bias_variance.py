@@ -204,9 +204,8 @@ def test_monte_carlo_errors_are_the_spread_over_seeds():
     for k in ("bias2", "variance", "error"):
         spread = np.std([float(r.average[k]) for r in runs], ddof=1)
         stated = np.mean([float(r.average[f"{k}_se"]) for r in runs])
-        assert stated == pytest.approx(
-            spread, rel=0.35
-        )  # a spread of 60 has error 9 %, a stated one of skew draws more
+        # a spread of 60 has error 9 %, a stated one of skew draws more
+        assert stated == pytest.approx(spread, rel=0.35)
 
 
 LIKELIHOODS = {
@@ -273,9 +272,8 @@ def test_a_function_of_the_mean_is_the_same_truth_as_its_coefficients():
         likelihood=pr.Categorical(symmetric=True),
         prior=pr.Normal(1.0),
     )
-    beta = np.array(
-        [[0.3, -0.2, -0.1], [0.8, 0.1, -0.9], [-0.3, 0.2, 0.1]]
-    )  # as reported: rows sum to zero
+    # as reported: rows sum to zero
+    beta = np.array([[0.3, -0.2, -0.1], [0.8, 0.1, -0.9], [-0.3, 0.2, 0.1]])
     a = bias_variance(model, beta, reps=8)
     b = bias_variance(model, lambda v: a.data["truth"].values, reps=8)
     np.testing.assert_allclose(a.data["error"], b.data["error"], rtol=1e-8)
@@ -296,9 +294,8 @@ def test_a_fit_of_a_richer_model_is_a_truth():
         found.data["truth"], truth.predictive().mean(), rtol=1e-12
     )
     assert float(found.data["noise"][0]) == pytest.approx(truth.aux["sigma"] ** 2)
-    assert float(found.average["bias2"]) > 10 * float(
-        found.average["variance"]
-    )  # a line is no sine
+    # a line is no sine
+    assert float(found.average["bias2"]) > 10 * float(found.average["variance"])
     there = bias_variance(line, truth, {"x": [0.5, 1.5]})
     np.testing.assert_allclose(
         there.data["truth"], truth.predictive({"x": [0.5, 1.5]}).mean(), rtol=1e-12
@@ -337,9 +334,8 @@ def test_a_softmax_fit_with_another_reference_is_the_same_truth():
         bias_variance(one.with_prior(pr.Normal(1.0)), pr.fit(m), reps=5)
         for m in (one, two)
     )
-    np.testing.assert_allclose(
-        a.data["truth"], b.data["truth"], rtol=1e-7
-    )  # both modes to Newton's tolerance
+    # both modes to Newton's tolerance
+    np.testing.assert_allclose(a.data["truth"], b.data["truth"], rtol=1e-7)
     np.testing.assert_allclose(a.data["error"], b.data["error"], rtol=1e-6)
     with pytest.raises(pr.Incompatible, match="levels"):
         bias_variance(
@@ -366,9 +362,8 @@ def test_a_variable_behind_a_spline_is_kept_with_the_model():
     )
     assert given.data.equals(found.data)
     np.testing.assert_allclose(found.data["truth"], np.sin([0.7, 2.0]))
-    assert float(found.average["bias2"]) < float(
-        found.average["variance"]
-    )  # six splines make a good sine
+    # six splines make a good sine
+    assert float(found.average["bias2"]) < float(found.average["variance"])
 
 
 def test_a_sweep_trades_bias_for_variance():
@@ -393,9 +388,8 @@ def test_a_sweep_trades_bias_for_variance():
         flat.average["error"], found.average["error"], rtol=1e-12
     )  # Normal(scale) in its place
     wide = bias_variance(model, np.array([0.2, 0.5, -0.4]), scales=[1e6])
-    assert float(wide.average["df"][0]) == pytest.approx(
-        3.0, abs=1e-9
-    )  # three columns, no penalty left
+    # three columns, no penalty left
+    assert float(wide.average["df"][0]) == pytest.approx(3.0, abs=1e-9)
 
 
 def test_scales_multiply_every_scale_of_the_prior():
@@ -413,9 +407,8 @@ def test_scales_multiply_every_scale_of_the_prior():
 
 
 def test_a_prior_that_depends_on_the_response_is_no_linear_smoother():
-    model = model_of(
-        pr.Normal(1.0, scaled=True), 12, sigma=SIGMA
-    )  # its raw scale is in units of sd(y)
+    # its raw scale is in units of sd(y)
+    model = model_of(pr.Normal(1.0, scaled=True), 12, sigma=SIGMA)
     assert bias_variance(model, np.array([0.2, 0.5, -0.4]), reps=5).how == "simulation"
     assert (
         bias_variance(
@@ -542,9 +535,8 @@ def test_the_picture_draws_the_averages(method):
         )
     assert drawn["noise of one response"].get_ydata()[0] == pytest.approx(SIGMA**2)
     assert drawn[f"least error at {found.best:.3g}"].get_xdata()[0] == found.best
-    assert len(ax.collections) == (
-        0 if method == "auto" else 3
-    )  # whiskers where there is a Monte Carlo error
+    # whiskers where there is a Monte Carlo error
+    assert len(ax.collections) == (0 if method == "auto" else 3)
 
 
 def test_no_sweep_no_picture():

@@ -64,9 +64,8 @@ def test_errors_of_a_quartic_do_not_depend_on_its_columns(
         right = errors(
             fit(f"{response} ~ {CENTRED}{rest}", BY_YEAR, method, **settings), AT
         )
-    np.testing.assert_allclose(
-        errors(found, AT), right, rtol=3e-6
-    )  # six printed digits
+    # six printed digits
+    np.testing.assert_allclose(errors(found, AT), right, rtol=3e-6)
 
 
 def test_intervals_of_new_observations_of_a_raw_quartic() -> None:
@@ -198,9 +197,8 @@ def test_a_quantile_of_a_column_far_from_zero_has_the_slope_of_its_deviations(
     far, near = (
         fit(f"y ~ {v}", data, likelihood=pr.likelihoods.Quantile(0.5)) for v in "tc"
     )
-    np.testing.assert_allclose(
-        far.coef.values[1], near.coef.values[1], rtol=1e-3
-    )  # sums near 1e13 keep three digits
+    # sums near 1e13 keep three digits
+    np.testing.assert_allclose(far.coef.values[1], near.coef.values[1], rtol=1e-3)
     np.testing.assert_allclose(
         far.std_error.values[1], near.std_error.values[1], rtol=1e-3
     )

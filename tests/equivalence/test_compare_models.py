@@ -259,9 +259,8 @@ def test_differences_are_paired():
     assert found.table.loc["x", "elpd_diff"] == pytest.approx(
         found.difference("x", best)[0]
     )
-    assert (
-        found.table.loc["x", "se_diff"] < found.table.loc["x", "se_loo"]
-    )  # the rows are the same, so noise cancels
+    # the rows are the same, so noise cancels
+    assert found.table.loc["x", "se_diff"] < found.table.loc["x", "se_loo"]
     assert (found.table["elpd_diff"] <= 0).all()
     assert found.table["weight"].sum() == pytest.approx(1.0)
     assert np.isnan(found.table.loc["bayes", "AIC"])
@@ -292,9 +291,8 @@ def test_longer_steps_of_stacking_end_where_em_would_or_higher(models, apart):
     if models == 2 and apart == 0.3:
         np.testing.assert_allclose(w, by_em(log_p, 3000), atol=1e-5)
     twice = stacking(log_p[:, [*range(models), 0]])
-    assert twice[0] == pytest.approx(
-        twice[-1], abs=1e-6
-    )  # equal models have equal weights
+    # equal models have equal weights
+    assert twice[0] == pytest.approx(twice[-1], abs=1e-6)
     assert twice[0] + twice[-1] == pytest.approx(
         w[0], abs=2e-3 if apart < 0.1 else 1e-4
     )
@@ -560,9 +558,8 @@ def one_by_one(fit: pr.Fit, some: np.ndarray) -> np.ndarray:
 @pytest.mark.slow
 def test_where_one_step_does_not_hold_every_row_is_refitted():
     model = many_rows("bernoulli")
-    scaled = pr.fit(
-        model.with_prior(pr.Normal(1.0, scaled=True))
-    )  # the scales are of the rows that are left
+    # the scales are of the rows that are left
+    scaled = pr.fit(model.with_prior(pr.Normal(1.0, scaled=True)))
     assert row_scores.refit_rows(scaled, refit_all=100).method == "240 refits"
     found = pr.fit(model)
     near = replace(

@@ -176,9 +176,8 @@ def test_a_split_holds_at_least_its_share(name, score):
     found = shares(name, Split(score=score), "newton", 60, 40)
     error = found.std() / np.sqrt(len(found))
     assert found.mean() > 25 / 31 - 5 * error
-    if (
-        name != "poisson"
-    ):  # counts have few values, so that an interval of whole numbers holds more
+    # counts have few values, so that an interval of whole numbers holds more
+    if name != "poisson":
         assert found.mean() < 25 / 31 + 5 * error
 
 
@@ -206,9 +205,8 @@ def test_the_jackknife_holds_its_share_where_the_estimate_is_stable():
         said = conformal(pr.ols(X, y), prob=0.8, kind=JackknifePlus()).predict(new)
         held.append(((said["lower"] <= at) & (at <= said["upper"])).mean())
     error = np.std(held) / np.sqrt(reps)
-    assert np.mean(held) == pytest.approx(
-        33 / 41, abs=0.01 + 5 * error
-    )  # 0.01: near, not exact, by the theory
+    # 0.01: near, not exact, by the theory
+    assert np.mean(held) == pytest.approx(33 / 41, abs=0.01 + 5 * error)
     assert np.mean(held) > 0.6  # the guarantee
 
 

@@ -121,9 +121,8 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
     for method in ("closed_form", "conjugate"):
         solution = pr.fit(model, method, seed=1).solution
         assert digits(solution.beta[:, 0], exact.coef).min() >= 14
-        df = (
-            len(y) - 6 if kind == "precision" else exact.df
-        )  # a precision makes no rows
+        # a precision makes no rows
+        df = len(y) - 6 if kind == "precision" else exact.df
         unscaled = np.diagonal(solution.scale.matrix()) / (
             4.0 if prior.name == "normal" else exact.rss / df
         )
@@ -167,16 +166,14 @@ def test_nothing_is_refined_where_conditioning_is_good(monkeypatch, rng):
     model = pr.Model.from_arrays(X, X.sum(1) + rng.normal(size=60))
     none = PriorRows.of(model.joint)
     given = posterior_given_sigma(model.design.moments, none, 1.0)
-    monkeypatch.setattr(
-        "probreg.inference.modes.closed_form.residual_sums", None
-    )  # no look at the rows
+    # no look at the rows
+    monkeypatch.setattr("probreg.inference.modes.closed_form.residual_sums", None)
     found = refine_posterior(model, none, 1.0)
     assert (found.mean == given.mean).all()
 
 
 def test_corrections_that_do_not_shrink_are_refused(rng):
     X, y, _ = near_collinear(rng, 40)
-    R = (
-        np.linalg.qr(X)[1] / 3
-    )  # a factor of other columns: corrections are nine times too long
+    # a factor of other columns: corrections are nine times too long
+    R = np.linalg.qr(X)[1] / 3
     assert refine(lambda b: residual_sums(X, y, None, b), R, np.zeros(6)) is None

@@ -98,9 +98,8 @@ def test_least_squares_gives_back_its_coefficients_and_t_intervals():
                 ours.loc[name, end], ends[end].sel(coef=name), rtol=1e-10
             )
     average = predictions(fit).table
-    np.testing.assert_allclose(
-        average["estimate"], rows()["line"].mean(), rtol=1e-12
-    )  # the normal equations
+    # the normal equations
+    np.testing.assert_allclose(average["estimate"], rows()["line"].mean(), rtol=1e-12)
     one = fit.predict({"x": [1.0], "z": [0.0], "d": [1.0]})
     at = predictions(fit, at={"x": 1.0, "z": 0.0, "d": 1.0}).table
     np.testing.assert_allclose(at[["lower", "upper"]].to_numpy()[0], [one["mean_lower"][0], one["mean_upper"][0]], rtol=1e-10)  # fmt: skip
@@ -156,15 +155,13 @@ def test_a_slope_through_a_curve_is_its_derivative_also_at_the_ends():
     np.testing.assert_allclose(
         ours, [3 * b[1] * (x**2).mean(), b[2] * (np.exp(z / 2) / 2).mean()], rtol=1e-9
     )
-    spline = fitted(
-        "binary", "bernoulli", "bs(x, df=5)"
-    )  # refuses values outside the range, where no slope is asked for
+    # refuses values outside the range, where no slope is asked for
+    spline = fitted("binary", "bernoulli", "bs(x, df=5)")
     path = np.linspace(x.min(), x.max(), 4001)
     p = spline.predict({"x": path})["mean"].values
     whole = slopes(spline, data={"x": path}).table["estimate"].item()
-    assert abs(whole - (p[-1] - p[0]) / (path[-1] - path[0])) < 2e-3 * abs(
-        p[-1] - p[0]
-    )  # the mean slope of a curve
+    # the mean slope of a curve
+    assert abs(whole - (p[-1] - p[0]) / (path[-1] - path[0])) < 2e-3 * abs(p[-1] - p[0])
 
 
 def test_a_slope_at_one_value_stays_inside_what_was_observed():
@@ -221,9 +218,8 @@ def test_ratios_and_odds_ratios_stand_in_their_closed_forms():
     fit = fitted("count", "poisson")
     ratio = comparisons(fit, "d", measure="ratio").table.iloc[0]
     b, se = fit.coef.sel(coef="d").item(), fit.std_error.sel(coef="d").item()
-    np.testing.assert_allclose(
-        ratio["estimate"], np.exp(b), rtol=1e-10
-    )  # a log link: the ratio is the same in every row
+    # a log link: the ratio is the same in every row
+    np.testing.assert_allclose(ratio["estimate"], np.exp(b), rtol=1e-10)
     np.testing.assert_allclose(ratio["std_error"], np.exp(b) * se, rtol=1e-8)
     np.testing.assert_allclose(ratio[["lower", "upper"]].astype(float), np.exp(b + se * 1.959963984540054 * np.array([-1, 1])), rtol=1e-8)  # fmt: skip
     logit = fitted("binary", "bernoulli")
@@ -501,9 +497,8 @@ def test_an_offset_that_reads_a_variable_moves_with_it():
     )
     assert model.design.recipe.own_column("x") is None
     assert model.design.recipe.own_column("z") is not None
-    with pytest.raises(
-        pr.DataError, match="x"
-    ):  # a value that is no number is refused as by the formula
+    # a value that is no number is refused as by the formula
+    with pytest.raises(pr.DataError, match="x"):
         comparisons(pr.fit(model), {"z": (0.0, np.nan)})
 
 

@@ -76,9 +76,8 @@ def test_path_has_the_bound_over_an_unknown_sigma():
             multivariate_normal(cov=v**2 * (Q + np.eye(4))).logpdf(ROWS["y"])
             for v in sigma
         ]
-        total = np.log(
-            np.trapezoid(np.exp(plain), np.log(sigma))
-        )  # p(sigma) = 1 / sigma
+        # p(sigma) = 1 / sigma
+        total = np.log(np.trapezoid(np.exp(plain), np.log(sigma)))
         assert value == pytest.approx(total - 0.5 * (4 * s**2 - np.trace(Q)), abs=1e-6)
 
 

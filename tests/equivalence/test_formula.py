@@ -81,9 +81,8 @@ def test_training_rows_come_back_whatever_rows_are_asked_for(formula, data):
     reading = read_formula(formula, data)
     recipe = Recipe.from_json(json.loads(json.dumps(reading.recipe.to_json())))
     assert recipe == reading.recipe
-    np.testing.assert_array_equal(
-        recipe.matrix(data), reading.X
-    )  # to the last bit: the same numbers, the same order
+    # to the last bit: the same numbers, the same order
+    np.testing.assert_array_equal(recipe.matrix(data), reading.X)
     rng = np.random.default_rng(1)
     for rows in ([7], [0, 4, 8], rng.permutation(N)):
         some = {
@@ -251,9 +250,8 @@ def test_contrasts_are_those_of_the_textbook():
     }
     for name, rows in by_hand.items():
         X = read_formula(f"y ~ C(g, contr.{name})", data).X
-        np.testing.assert_allclose(
-            X[:, 1:], rows, rtol=0, atol=1e-15
-        )  # one square root and one division each
+        # one square root and one division each
+        np.testing.assert_allclose(X[:, 1:], rows, rtol=0, atol=1e-15)
         np.testing.assert_array_equal(X[:, 0], 1.0)
 
 
@@ -261,12 +259,10 @@ def test_bases_are_what_they_say():
     x = np.linspace(0.0, 3.0, 13)
     data = {"y": x, "x": x}
     P = read_formula("y ~ poly(x, 3)", data).X
-    np.testing.assert_allclose(
-        P[:, 1:].T @ P[:, 1:], np.eye(3), atol=1e-14
-    )  # orthonormal
-    np.testing.assert_allclose(
-        P[:, 1:].sum(0), 0.0, atol=1e-14
-    )  # and orthogonal to the intercept
+    # orthonormal
+    np.testing.assert_allclose(P[:, 1:].T @ P[:, 1:], np.eye(3), atol=1e-14)
+    # and orthogonal to the intercept
+    np.testing.assert_allclose(P[:, 1:].sum(0), 0.0, atol=1e-14)
     C = read_formula("y ~ cr(x, df=5) - 1", data).X
     np.testing.assert_allclose(C.sum(1), 1.0, rtol=1e-14)
     S = read_formula("y ~ scale(x)", data).X[:, 1]

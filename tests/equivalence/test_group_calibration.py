@@ -26,9 +26,8 @@ def model_of(bars: str, effects: pr.Covariance, groups: int = 8) -> pr.Model:
 
 
 APART = model_of("x || g", pr.Covariance(sd=pr.HalfNormal(1.0)))
-TOGETHER = model_of(
-    "x | g", pr.Covariance(sd=pr.HalfNormal(1.0))
-)  # cor=None is LKJ(1) here
+# cor=None is LKJ(1) here
+TOGETHER = model_of("x | g", pr.Covariance(sd=pr.HalfNormal(1.0)))
 HELD = model_of(
     "x | g", pr.Covariance(sd={"Intercept": pr.HalfNormal(1.0), "x": 0.5}, cor=0.3)
 )

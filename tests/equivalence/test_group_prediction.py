@@ -130,9 +130,8 @@ def test_rows_of_a_new_group_share_its_effects(mode):
     S = np.diag(sds(mode) ** 2)
     expected = Z @ S @ Z.T * np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
     np.testing.assert_allclose(np.cov(eta.T), expected, atol=0.12 * expected.max())
-    one = mode.predictive(
-        NEW[1:], groups="new"
-    )  # a row of each group: its own distribution, without draws
+    # a row of each group: its own distribution, without draws
+    one = mode.predictive(NEW[1:], groups="new")
     assert len(one.eta) == 1
     np.testing.assert_allclose(
         one.aux["sigma"] ** 2 - mode.aux["sigma"] ** 2,

@@ -302,9 +302,8 @@ def test_a_path_begins_where_the_first_group_enters_and_is_made_of_fits(held, un
     found = mode_path(model, [*scales, scales[0] * 1.01])
     assert not found.beta[0, 1:].any()
     entered = [g for g in groups if found.beta[-1, 1:, 0][g].any()]
-    assert (
-        len(entered) == 1 if held else entered
-    )  # an unknown sigma falls with what enters, and lets in more
+    # an unknown sigma falls with what enters, and lets in more
+    assert len(entered) == 1 if held else entered
     assert (found.kkt <= 1e-8).all()
     fit = pr.fit(found.model(6))
     assert_allclose(found.beta[6, :, 0], fit.coef, rtol=1e-6, atol=1e-8)

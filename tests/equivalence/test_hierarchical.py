@@ -223,9 +223,8 @@ def test_two_columns_can_be_sampled(prior: Any, likelihood: str) -> None:
     )
     model = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", pr.ProbregWarning
-        )  # thirty draws need not have mixed
+        # thirty draws need not have mixed
+        warnings.simplefilter("ignore", pr.ProbregWarning)
         fit = pr.fit(model, pr.NUTS(draws=30, tune=60, chains=1), seed=1)
     assert np.isfinite(fit.solution.draws["beta"]).all()
     assert fit.solution.draws["beta"].std() > 0

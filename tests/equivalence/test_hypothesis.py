@@ -76,12 +76,10 @@ def test_least_squares_gives_the_tests_of_statsmodels(text):
         np.testing.assert_allclose(
             ours.estimates[["lower", "upper"]], np.asarray(t.conf_int()), **NEAR
         )
-    by_ml = (
-        ours["Wald"].statistic * 150 / 146
-    )  # with the variance RSS / n that the other two use
-    assert (
-        by_ml > ours["LR"].statistic > ours["score"].statistic > 0
-    )  # Berndt & Savin 1977
+    # with the variance RSS / n that the other two use
+    by_ml = ours["Wald"].statistic * 150 / 146
+    # Berndt & Savin 1977
+    assert by_ml > ours["LR"].statistic > ours["score"].statistic > 0
 
 
 @pytest.mark.parametrize(("response", "peer", "likelihood"), [("binary", "Logit", "bernoulli"), ("count", "Poisson", "poisson")])  # fmt: skip
@@ -239,9 +237,8 @@ def test_a_softmax_is_asked_by_outcome():
     assert hypothesis(fit, "s: x1 = 0, t: x1 = 0")["LR"].statistic == pytest.approx(
         both["LR"].statistic, rel=1e-10
     )
-    symmetric = hypothesis(
-        fitted("kind", pr.Categorical(symmetric=True)), "x1 = 0"
-    )  # three, of which two are free
+    # three, of which two are free
+    symmetric = hypothesis(fitted("kind", pr.Categorical(symmetric=True)), "x1 = 0")
     np.testing.assert_allclose(
         symmetric["Wald"].statistic, both["Wald"].statistic, rtol=1e-7
     )
@@ -599,9 +596,8 @@ def test_an_interaction_by_its_name_is_all_its_columns_and_a_main_effect_its_own
     )
     assert hypothesis(whole, "h = 0").null == "h[T.v] = 0"
     assert hypothesis(whole, "h = 0, g = 0, h:g = 0")["F"].statistic == F(none, 5)
-    alone = pr.fit(
-        pr.Model.from_formula("line ~ h:g + x1", data)
-    )  # five columns, of which two are of g without h
+    # five columns, of which two are of g without h
+    alone = pr.fit(pr.Model.from_formula("line ~ h:g + x1", data))
     assert hypothesis(alone, "h:g = 0")["F"].statistic == F(none, 5)
     assert hypothesis(whole, "h : g = 0")["F"].statistic == F(without, 2)
     with pytest.raises(
@@ -643,9 +639,8 @@ def test_a_number_is_a_name_in_backquotes_only():
         assert {k: t.statistic for k, t in one.tests.items()} == {
             k: t.statistic for k, t in other.tests.items()
         }
-        again = hypothesis(
-            found, one.null.split(" (")[0].replace("<=", "=")
-        )  # the null is written as it is read
+        # the null is written as it is read
+        again = hypothesis(found, one.null.split(" (")[0].replace("<=", "="))
         np.testing.assert_allclose(
             np.abs(again.estimates["estimate"]),
             np.abs(one.estimates["estimate"]),

@@ -42,9 +42,8 @@ def in_one_variable(fit: pr.Fit):
 
 def short(model: pr.Model) -> pr.Fit:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", pr.ProbregWarning
-        )  # so few draws need not have mixed
+        # so few draws need not have mixed
+        warnings.simplefilter("ignore", pr.ProbregWarning)
         return pr.fit(model, SHORT, seed=1)
 
 

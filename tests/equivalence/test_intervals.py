@@ -93,9 +93,8 @@ def test_a_profile_end_is_where_the_likelihood_ratio_is_its_quantile(kind, prior
         # BFGS stops at a gradient of 1e-7 by differences, which moves the ratio by less than 1e-8
         assert lower == pytest.approx(ratio_end(fit, j, -1), abs=1e-6)
         assert upper == pytest.approx(ratio_end(fit, j, 1), abs=1e-6)
-    assert ("of" in found.attrs) == (
-        prior is not None
-    )  # then it is the log posterior that is profiled
+    # then it is the log posterior that is profiled
+    assert ("of" in found.attrs) == (prior is not None)
 
 
 def test_the_profile_of_least_squares_has_a_closed_form():
@@ -167,9 +166,8 @@ def test_two_classes_are_a_bernoulli_however_they_are_written(kind):
         for k in (pr.Bernoulli(), pr.Categorical(), pr.Categorical(symmetric=True))
     ]
     np.testing.assert_allclose(ends[1][..., 0], ends[0], rtol=1e-8)
-    np.testing.assert_allclose(
-        2 * ends[2][..., 1], ends[0], rtol=1e-8
-    )  # half the log odds each, with opposite signs
+    # half the log odds each, with opposite signs
+    np.testing.assert_allclose(2 * ends[2][..., 1], ends[0], rtol=1e-8)
     np.testing.assert_allclose(-2 * ends[2][::-1, :, 0], ends[0], rtol=1e-8)
 
 
@@ -261,9 +259,8 @@ def test_small_data_separated_or_not_keep_the_definition(kind):
                 "newton",
             )
             below = float(held.model.log_lik(held.solution.beta))
-            assert 2 * (supremum - below) == pytest.approx(
-                CHI2, abs=1e-5
-            )  # a runaway fit is short of its limit by 1e-7
+            # a runaway fit is short of its limit by 1e-7
+            assert 2 * (supremum - below) == pytest.approx(CHI2, abs=1e-5)
         ends.append(np.isinf(found).sum())
     assert 0 in ends
     assert max(ends) > 0
@@ -428,9 +425,8 @@ def test_a_parametric_bootstrap_of_counts_finds_the_information():
     y = np.random.default_rng(8).poisson(np.exp(eta))
     m = pr.Model.from_arrays(X, y, likelihood="poisson")
     fit = pr.fit(m, Bootstrap(kind="parametric", reps=300), seed=1)
-    np.testing.assert_allclose(
-        fit.std_error, pr.fit(m).std_error, rtol=0.17
-    )  # 4.1 % of Monte Carlo, and O(1/n)
+    # 4.1 % of Monte Carlo, and O(1/n)
+    np.testing.assert_allclose(fit.std_error, pr.fit(m).std_error, rtol=0.17)
 
 
 @pytest.mark.parametrize(
@@ -512,9 +508,8 @@ def test_replicates_without_an_estimate_are_counted_and_count():
     m = pr.Model.from_arrays(x, y, likelihood="bernoulli")
     fit = pr.fit(m, Bootstrap(reps=99), seed=2)
     lost = int(fit.solution.stats["failed"])
-    assert (
-        17 < lost < 55
-    )  # (29/30)^30 = 0.36 of the resamples, of which 99 have 36 and a standard error of 5
+    # (29/30)^30 = 0.36 of the resamples, of which 99 have 36 and a standard error of 5
+    assert 17 < lost < 55
     assert f"{lost} of 99" in fit.described["status"]
     assert any(f"{99 - lost} " in n for n in fit.described["notes"])
     found = fit.interval(0.95)
@@ -526,9 +521,8 @@ def test_replicates_without_an_estimate_are_counted_and_count():
 
 
 def test_draws_of_an_estimator_are_no_posterior(tmp_path):
-    m = model(
-        "categorical", prior=Normal(1.5)
-    )  # so that every replicate has an estimate
+    # so that every replicate has an estimate
+    m = model("categorical", prior=Normal(1.5))
     method = Bootstrap(Newton(tol=1e-9), kind="parametric", reps=25, interval="bca")
     fit = pr.fit(m, method, seed=1)
     assert fit.target == "mode"

@@ -150,9 +150,8 @@ def test_joint_errors_move_the_mode_as_refits_do(formula, likelihood, criterion,
     problem.surface.choose_at(scales.theta)
 
     def eta(at: np.ndarray) -> np.ndarray:
-        if (
-            criterion == "ML" and likelihood != "gaussian"
-        ):  # flat coefficients are coordinates
+        # flat coefficients are coordinates
+        if criterion == "ML" and likelihood != "gaussian":
             return X @ problem.surface.estimate(at)[0]
         held = problem.model_at(at, scales.theta)
         method = "closed_form" if likelihood == "gaussian" else pr.Newton(tol=1e-13)
@@ -283,9 +282,8 @@ def test_a_model_of_known_scales_has_no_joint_covariance():
 
 def test_scales_without_a_curvature_are_taken_as_known_with_a_warning():
     fit = pr.fit(pr.Model.from_formula("y ~ s(x)", TABLE))
-    scales = replace(
-        fit.solution.scales, hessian_of=lambda: np.eye(2)
-    )  # the criterion has no maximum there
+    # the criterion has no maximum there
+    scales = replace(fit.solution.scales, hessian_of=lambda: np.eye(2))
     with pytest.warns(pr.errors.ProbregWarning):
         found = joint_covariance(scales, fit.solution.conditional, fit.model)
     assert found is fit.solution.conditional

@@ -273,9 +273,8 @@ def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> N
     V = bread @ (tau * (1 - tau) * Z.T @ Z) @ bread
     np.testing.assert_allclose(fit.std_error, np.sqrt(np.diagonal(V)), rtol=1e-6)
     assert fit.covariance().attrs["kind"] == "HC0"
-    density = (
-        tau * (1 - tau) / fit.aux["sigma"] ** 2
-    )  # the information of a row under the density assumed
+    # the information of a row under the density assumed
+    density = tau * (1 - tau) / fit.aux["sigma"] ** 2
     np.testing.assert_allclose(
         fit.covariance("expected"), np.linalg.inv(density * Z.T @ Z), rtol=1e-9
     )
@@ -630,9 +629,8 @@ def test_the_scale_under_flat_priors_is_where_the_slope_of_the_likelihood_vanish
         for s in (step, -step)
     )
     assert (up - down) / (2.0 * step) == pytest.approx(0.0, abs=1e-6)
-    wide = pr.fit(
-        fit.model.with_prior(pr.Normal(1e5))
-    )  # by a search over the log of the scale
+    # by a search over the log of the scale
+    wide = pr.fit(fit.model.with_prior(pr.Normal(1e5)))
     assert wide.aux[name] == pytest.approx(value, rel=1e-6)
 
 

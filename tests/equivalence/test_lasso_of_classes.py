@@ -50,9 +50,8 @@ def test_coefficients_satisfy_the_optimality_conditions_of_glmnet(
             Z.T @ (w[:, None] * (P / P.sum(1, keepdims=True) - np.eye(K)[y])) / w.sum()
         )
         assert np.abs(slope[0]).max() < 1e-8
-        assert (
-            abs(b[0].sum()) < 1e-12
-        )  # the intercept is free of the penalty and sums to zero
+        # the intercept is free of the penalty and sums to zero
+        assert abs(b[0].sum()) < 1e-12
         smooth, b = slope[1:] + lam * (1 - alpha) * b[1:], b[1:]
         off = np.where(
             b != 0,
@@ -154,9 +153,8 @@ def test_paths_are_fits_and_start_where_all_coefficients_are_zero(prior: Any) ->
     path = pr.path(model, n=20)
     start = pr.path(model, path.scales[0] * np.array([0.99, 1.01]))
     assert (start.coef.values[:, 1:] != 0).any((1, 2)).tolist() == [False, True]
-    assert start.data["df"].values[0] == pytest.approx(
-        3.0
-    )  # four intercepts that sum to zero
+    # four intercepts that sum to zero
+    assert start.data["df"].values[0] == pytest.approx(3.0)
     for i in (4, 12):
         np.testing.assert_allclose(
             path.coef.values[i],
@@ -183,9 +181,8 @@ def test_one_step_leave_one_out_is_near_refits() -> None:
         )
         losses.append(-np.log(fit.predict(X[i : i + 1])["mean"].values[0, y[i]]))
     table = pr.tune(model, "loo", scales=[1.0]).table
-    assert table["score"].iloc[0] == pytest.approx(
-        np.mean(losses), rel=5e-3
-    )  # one Newton step, kinks held
+    # one Newton step, kinks held
+    assert table["score"].iloc[0] == pytest.approx(np.mean(losses), rel=5e-3)
 
 
 def test_a_saved_fit_keeps_its_zeros(tmp_path: Any) -> None:
@@ -234,9 +231,8 @@ def test_the_penalty_has_no_draws() -> None:
     fit = pr.fit(model)
     with pytest.raises(pr.Incompatible, match="no standard errors"):
         fit.interval()
-    assert (
-        pr.prior_weight(fit).table["conflict"].iloc[3:].isna().all()
-    )  # the intercepts have a normal prior
+    # the intercepts have a normal prior
+    assert pr.prior_weight(fit).table["conflict"].iloc[3:].isna().all()
 
 
 def test_the_remedy_of_the_reference_form_fits() -> None:

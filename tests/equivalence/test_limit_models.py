@@ -96,9 +96,8 @@ def test_results_are_those_of_the_limit(pair, name):
 
 def test_intervals_of_new_counts_are_those_of_the_limit(pair):
     of_limit, other = (f.predict(NEW).to_dataframe().filter(like="new") for f in pair)
-    assert (
-        np.abs(of_limit - other).to_numpy().max() <= 1
-    )  # quantiles of 2,000 draws, each of its own
+    # quantiles of 2,000 draws, each of its own
+    assert np.abs(of_limit - other).to_numpy().max() <= 1
 
 
 def test_the_parameter_is_reported_at_its_limit(pair, tmp_path):
@@ -192,9 +191,8 @@ def test_errors_at_the_limit_include_the_uncertainty_of_the_scales():
     )
     new = {"x": [0.0, 0.5], "g": ["a", "c"]}
     one, two = (f.predict(new)["mean_std_error"] for f in (of_limit, other))
-    np.testing.assert_allclose(
-        one, two, rtol=1e-3
-    )  # sd(1 | g) is found to 1e-4 of its size
+    # sd(1 | g) is found to 1e-4 of its size
+    np.testing.assert_allclose(one, two, rtol=1e-3)
 
 
 def test_two_scales_and_their_correlation_vanish_together():

@@ -203,9 +203,8 @@ def test_several_responses_are_factored_like_columns(n):
         triangular(X, Y, weights=w),
         extended_factor(np.hstack([X, Y]), w).astype(float),
     )
-    np.testing.assert_allclose(
-        F.astype(float), G, atol=1e-11 * np.abs(G).max()
-    )  # EPS sqrt(n) times dimension
+    # EPS sqrt(n) times dimension
+    np.testing.assert_allclose(F.astype(float), G, atol=1e-11 * np.abs(G).max())
 
 
 @pytest.mark.parametrize("n", [300, 6000])
@@ -220,14 +219,12 @@ def test_means_and_standard_deviations(n, weighted):
     A = np.column_stack([X, y])
     mean = np.average(A, axis=0, weights=w)
     assert r.weight == w.sum()
-    np.testing.assert_allclose(
-        r.mean, mean, rtol=1e-13, atol=1e-14
-    )  # EPS, times sqrt(n) for the mean of numbers near 0
+    # EPS, times sqrt(n) for the mean of numbers near 0
+    np.testing.assert_allclose(r.mean, mean, rtol=1e-13, atol=1e-14)
     expected = np.sqrt(np.average((A - mean) ** 2, axis=0, weights=w))
     assert r.scale[0] == 0
-    np.testing.assert_allclose(
-        r.scale[1:], expected[1:], rtol=1e-11
-    )  # an error of 1e-7 in the mean enters squared
+    # an error of 1e-7 in the mean enters squared
+    np.testing.assert_allclose(r.scale[1:], expected[1:], rtol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [float, np.longdouble])
@@ -258,9 +255,8 @@ def test_merge_is_the_factor_of_all_rows_and_downdate_undoes_it(n):
     )
     size = np.abs(F).max()
     np.testing.assert_allclose(merge(F1, F2), F, atol=1e-13 * size)  # 500 EPS
-    np.testing.assert_allclose(
-        downdate(F, F2), F1, atol=1e-12 * size
-    )  # and the loss by subtraction, a third of the rows
+    # and the loss by subtraction, a third of the rows
+    np.testing.assert_allclose(downdate(F, F2), F1, atol=1e-12 * size)
     with pytest.raises(ValueError, match="not among"):
         downdate(F1, F)
 
@@ -322,9 +318,8 @@ def test_rank_of_wide_and_of_no_rows():
     A = np.random.default_rng(5).normal(size=(20, 60))
     r = rank_of(triangular(A))
     assert r.kept == tuple(range(20))
-    np.testing.assert_allclose(
-        A[:, :20] @ r.combos.T, A[:, 20:], atol=1e-9
-    )  # EPS times the condition of 20 random columns
+    # EPS times the condition of 20 random columns
+    np.testing.assert_allclose(A[:, :20] @ r.combos.T, A[:, 20:], atol=1e-9)
     assert rank_of(triangular(np.zeros((0, 2)))).dropped == (0, 1)
 
 
@@ -335,9 +330,8 @@ def test_weighted_gram_is_its_sum_over_rows(n, m):
     X, W = rng.normal(size=(n, 4)), rng.normal(size=(n, m, m))
     W = W + W.swapaxes(1, 2)
     expected = np.einsum("ia,ikl,ib->akbl", X, W, X).reshape(4 * m, 4 * m)
-    np.testing.assert_allclose(
-        weighted_gram(X, W), expected, atol=1e-12 * n
-    )  # EPS n, and einsum's own
+    # EPS n, and einsum's own
+    np.testing.assert_allclose(weighted_gram(X, W), expected, atol=1e-12 * n)
     np.testing.assert_array_equal(weighted_gram(X, W), weighted_gram(X, W).T)
     w = np.abs(W[:, 0, 0])
     np.testing.assert_allclose(weighted_gram(X, w), (X.T * w) @ X, atol=1e-12 * n)

@@ -42,9 +42,8 @@ def test_every_coding_of_the_event_is_least_squares_of_its_indicator(
         assert any(f"= {event})" in note for note in map(str, fit.notes))
     unseen = {**table, "a": table["a"] + 0.1}  # rows that the fit has seen are refused
     with warnings.catch_warnings(action="ignore"):
-        at_rows = pr.guarantee(
-            fit, y_range=(0.0, 1.0), data=unseen
-        )  # reads the responses of the table
+        # reads the responses of the table
+        at_rows = pr.guarantee(fit, y_range=(0.0, 1.0), data=unseen)
     fitted = np.clip(fit.predict(unseen)["mean"].values, 0.0, 1.0)
     assert at_rows.held_out.bound.empirical == pytest.approx(
         np.mean((fitted - y) ** 2), rel=1e-9
@@ -71,9 +70,8 @@ def test_the_threshold_of_unequal_costs_is_the_cheapest_of_all_classifiers_of_gr
         .predict({"g": np.arange(5)})["mean"]
         .values
     )
-    np.testing.assert_allclose(
-        f, [y[g == k].mean() for k in range(5)]
-    )  # a column for each group: its share
+    # a column for each group: its share
+    np.testing.assert_allclose(f, [y[g == k].mean() for k in range(5)])
 
     def cost(called: np.ndarray) -> float:
         return float(np.where(called[g], false_alarm * (y == 0), miss * (y == 1)).sum())
@@ -89,9 +87,8 @@ def test_errors_are_the_sandwich_hc1_and_so_is_the_interval_of_a_mean() -> None:
     fit = pr.linear_probability(x, y)
     X = np.c_[np.ones(len(y)), x]
     bread, e = np.linalg.inv(X.T @ X), y - X @ fit.coef.values
-    V = (
-        len(y) / (len(y) - 3) * bread @ (X.T * e**2) @ X @ bread
-    )  # White 1980, with n / (n - k)
+    # White 1980, with n / (n - k)
+    V = len(y) / (len(y) - 3) * bread @ (X.T * e**2) @ X @ bread
     np.testing.assert_allclose(fit.covariance(), V, rtol=1e-9)
     np.testing.assert_allclose(
         fit.std_error, np.sqrt(np.diag(fit.covariance("HC1"))), rtol=1e-12

@@ -51,9 +51,8 @@ def apart(monkeypatch):
 def test_predictions_are_those_of_written_columns(written, apart, groups):
     a, b = (fit.predict(groups=groups) for fit in (written, apart))
     for name in ("mean", "mean_lower", "new_upper"):
-        np.testing.assert_allclose(
-            a[name], b[name], atol=1e-4
-        )  # two searches of the scales
+        # two searches of the scales
+        np.testing.assert_allclose(a[name], b[name], atol=1e-4)
 
 
 def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeypatch):

@@ -45,12 +45,10 @@ def test_many_rows_give_the_answer_of_plain_newton(
     monkeypatch.setattr(newton, "_SMALL", 10 * N)
     plain = pr.fit(built, "newton")
     se = plain.std_error.values
-    np.testing.assert_allclose(
-        quick.coef / se, plain.coef / se, rtol=0, atol=1e-7
-    )  # of a standard error
-    np.testing.assert_allclose(
-        quick.std_error, se, rtol=1e-6
-    )  # taken 1e-7 sqrt(n) standard errors from the mode
+    # of a standard error
+    np.testing.assert_allclose(quick.coef / se, plain.coef / se, rtol=0, atol=1e-7)
+    # taken 1e-7 sqrt(n) standard errors from the mode
+    np.testing.assert_allclose(quick.std_error, se, rtol=1e-6)
     assert quick.aux == pytest.approx(plain.aux, rel=1e-8)
 
 
@@ -73,9 +71,8 @@ def test_a_start_on_a_sample_of_rows_ends_where_plain_newton_does(
     monkeypatch.setattr(newton, "_SMALL", 10 * n)
     plain = pr.fit(built, "newton")
     se = plain.std_error.values
-    np.testing.assert_allclose(
-        quick.coef / se, plain.coef / se, rtol=0, atol=1e-7
-    )  # of a standard error
+    # of a standard error
+    np.testing.assert_allclose(quick.coef / se, plain.coef / se, rtol=0, atol=1e-7)
     np.testing.assert_allclose(quick.std_error, se, rtol=1e-6)  # as above
     assert quick.solution.stats["steps"] <= 2, (
         "three passes for slopes should have come within the tolerance"

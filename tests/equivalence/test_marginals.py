@@ -66,9 +66,8 @@ def test_ends_do_not_move_with_the_draws(tmp_path):
     assert read.aux_interval("sigma", 0.9, "hdi") == two.aux_interval(
         "sigma", 0.9, "hdi"
     )
-    draws = pr.fit(
-        model, pr.Quadrature(draws=20_000), seed=3
-    ).solution.draws  # and they are those of the draws
+    # and they are those of the draws
+    draws = pr.fit(model, pr.Quadrature(draws=20_000), seed=3).solution.draws
     low, high = np.quantile(draws["beta"].reshape(-1, 4), [0.05, 0.95], axis=0)
     np.testing.assert_allclose(
         low, two.interval(0.9)["lower"], atol=0.04 * two.std_error.max()
@@ -92,9 +91,8 @@ def test_a_posterior_under_a_raw_prior_is_that_of_a_grid():
     b, s = np.linspace(-2, 3, 4001), np.linspace(0.2, 1.5, 3001)
     rss = ((y - b[:, None] * x) ** 2).sum(1)[:, None]
     p = np.exp(-rss / (2 * s**2) - 4 * np.log(s) - (b[:, None] / tau) ** 2 / 2)
-    ends = np.r_[
-        0.5, np.ones(2999), 0.5
-    ]  # the trapezium rule in sigma, which ends at its bounds
+    # the trapezium rule in sigma, which ends at its bounds
+    ends = np.r_[0.5, np.ones(2999), 0.5]
     for density, at, interval in (
         (p @ ends, b, fit.interval(0.8).to_array().values.ravel()),
         (p.sum(0), s, np.array(fit.aux_interval("sigma", 0.8))),
@@ -129,9 +127,8 @@ def test_the_highest_density_is_the_shortest_interval(marginal):
 def test_a_density_that_only_falls_has_its_shortest_interval_at_its_edge():
     x, w = np.polynomial.legendre.leggauss(40)
     log = np.log(1.0) + (np.log(3.0) - np.log(1.0)) * (x + 1) / 2
-    density = np.exp(log) * np.exp(
-        -np.exp(log)
-    )  # of the log: an exponential between 1 and 3
+    # of the log: an exponential between 1 and 3
+    density = np.exp(log) * np.exp(-np.exp(log))
     found = OnNodes(w * density / (w @ density), log)
     low, high = found.highest_density(0.6)
     total = np.exp(-1) - np.exp(-3)

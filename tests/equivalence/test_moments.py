@@ -51,14 +51,12 @@ def test_least_squares_against_numpy():
     m = Moments.of(X, y, weights=w, columns=NAMES)
     root = np.sqrt(w)
     beta, rss, *_ = np.linalg.lstsq(X * root[:, None], y * root)
-    np.testing.assert_allclose(
-        m.least_squares()[0], beta, rtol=1e-11
-    )  # numpy's error: EPS times condition 30, times 1/0.2
+    # numpy's error: EPS times condition 30, times 1/0.2
+    np.testing.assert_allclose(m.least_squares()[0], beta, rtol=1e-11)
     np.testing.assert_allclose(m.rss, rss[0], rtol=1e-12)
     gram = (X.T * w) @ X
-    np.testing.assert_allclose(
-        unscaled_covariance(m), np.linalg.inv(gram), rtol=1e-9
-    )  # numpy's: EPS times condition^2
+    # numpy's: EPS times condition^2
+    np.testing.assert_allclose(unscaled_covariance(m), np.linalg.inv(gram), rtol=1e-9)
     for mine, theirs in zip(m.gram, (gram, X.T @ (w * y), y @ (w * y))):
         np.testing.assert_allclose(mine, theirs, rtol=1e-13)
 
@@ -80,9 +78,8 @@ def test_subtracting_undoes_adding(n):
         Moments.of(X[s], y[s], columns=NAMES)
         for s in (slice(0, n // 2), slice(n // 2, n))
     )
-    same(
-        a + b - b, a, rtol=1e-11
-    )  # the difference of two squares of like size loses a digit
+    # the difference of two squares of like size loses a digit
+    same(a + b - b, a, rtol=1e-11)
     same(a + b, b + a)
 
 
@@ -111,13 +108,11 @@ def test_weight_zero_is_no_row():
 
 def test_shift_and_scale_of_columns():
     X, y, _ = rows()
-    T = np.array(
-        [[1, 4, -70, 5], [0, 10, 0, 0], [0, 0, 1e-3, 0], [0, 0, 0, 2.0]]
-    )  # a new origin and unit for each column
+    # a new origin and unit for each column
+    T = np.array([[1, 4, -70, 5], [0, 10, 0, 0], [0, 0, 1e-3, 0], [0, 0, 0, 2.0]])
     m, t = Moments.of(X, y, columns=NAMES), Moments.of(X @ T, y, columns=NAMES)
-    assert t.rss == pytest.approx(
-        m.rss, rel=1e-10
-    )  # the shift by 70 standard deviations costs EPS 1e3 to 1e4
+    # the shift by 70 standard deviations costs EPS 1e3 to 1e4
+    assert t.rss == pytest.approx(m.rss, rel=1e-10)
     np.testing.assert_allclose(
         T @ t.least_squares()[0], m.least_squares()[0], rtol=1e-8
     )  # and again, cancelling

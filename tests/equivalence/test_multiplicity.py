@@ -108,18 +108,16 @@ def test_the_joint_law_where_it_is_known():
             law.isf([0.25, 0.025, 0.005]),
             rtol=2e-3,
         )
-    three = largest_of_family(
-        np.diag([1.0, 4.0, 9.0]), None
-    )  # independent: P(max <= c) = P(|Z| <= c)^3
+    # independent: P(max <= c) = P(|Z| <= c)^3
+    three = largest_of_family(np.diag([1.0, 4.0, 9.0]), None)
     assert np.mean(three <= 2.0) == pytest.approx(
         (1 - 2 * stats.norm.sf(2.0)) ** 3, abs=2e-4
     )
     same = adjust_tests(
         np.array([2.0, 2.0]), np.ones((2, 2)), None, prob=0.95, adjust="single-step"
     )
-    np.testing.assert_allclose(
-        same.p, 2 * stats.norm.sf(2.0), atol=2e-4
-    )  # one test said twice costs nothing
+    # one test said twice costs nothing
+    np.testing.assert_allclose(same.p, 2 * stats.norm.sf(2.0), atol=2e-4)
     assert same.critical == pytest.approx(stats.norm.isf(0.025), rel=1e-3)
 
 
@@ -141,9 +139,8 @@ def test_hypotheses_of_a_family():
     np.testing.assert_allclose(
         found.estimates["p_value"], pairs["p_value"], rtol=2e-3, atol=2e-4
     )
-    assert found["F"].p == pytest.approx(
-        pr.hypothesis(fit, text)["F"].p
-    )  # that of all together stays
+    # that of all together stays
+    assert found["F"].p == pytest.approx(pr.hypothesis(fit, text)["F"].p)
     assert "simultaneous: single-step over 3" in found.notes[-1]
 
 

@@ -72,9 +72,8 @@ def test_new_schools_are_as_before(fit):
     found = fit.predict(stranger, groups="new")
     assert round(float(found["mean"][0]), 4) == 4.8131
     assert round(float(found["mean_std_error"][0]), 4) == 3.4726
-    known = fit.predict(
-        ROW.assign(c="c0"), groups="new"
-    )  # of known groups alone: all are new
+    # of known groups alone: all are new
+    known = fit.predict(ROW.assign(c="c0"), groups="new")
     assert float(known["mean"][0]) == pytest.approx(float(found["mean"][0]))
 
 

@@ -128,9 +128,8 @@ def test_draws_say_the_same_as_the_closed_form():
         np.square(SD[0.1]) + 0.1,
         rtol=0.08,
     )
-    assert p.means().std(0)[2] == pytest.approx(
-        1.0, rel=1e-9
-    )  # far away the process alone, in scores of variance 1
+    # far away the process alone, in scores of variance 1
+    assert p.means().std(0)[2] == pytest.approx(1.0, rel=1e-9)
 
 
 def test_an_unknown_scale_has_a_residual_at_every_draw():

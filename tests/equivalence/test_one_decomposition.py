@@ -22,9 +22,8 @@ SCALES = np.geomspace(0.05, 20.0, 4)
 RNG = np.random.default_rng(5)
 N = 24
 POINTS = np.sort(RNG.uniform(0, 6, N))
-KERNEL = kernels.basis(kernels.Matern(1.0, 0.5), POINTS).columns_at(
-    POINTS
-)  # 24 columns
+# 24 columns
+KERNEL = kernels.basis(kernels.Matern(1.0, 0.5), POINTS).columns_at(POINTS)
 PLAIN, WIDE = (
     RNG.normal(size=(N, 4)) * [1.0, 5.0, 0.2, 1.0] + 2.0,
     RNG.normal(size=(N, 60)),
@@ -182,9 +181,8 @@ def test_generalised_cross_validation_of_other_models_is_refused():
 
 
 def test_scales_too_weak_for_the_squared_columns_have_all_their_digits():
-    smooth = kernels.basis(kernels.RBF(2.0), POINTS).columns_at(
-        POINTS
-    )  # whose lengths go down to 1e-7 of the largest
+    # whose lengths go down to 1e-7 of the largest
+    smooth = kernels.basis(kernels.RBF(2.0), POINTS).columns_at(POINTS)
     model, weak = (
         model_of(smooth, None),
         np.array([1e2, 1e4]),

@@ -34,9 +34,8 @@ def test_the_implicit_step_is_the_exact_minimiser(rng: np.random.Generator):
         )
         new = online.implicit_lms(step).step(online.State(w), x, y)[0].w
         gradient = 2 * step * (new @ x - y) * x + 2 * (new - w)
-        np.testing.assert_allclose(
-            gradient, 0, atol=1e-13 * (1 + step * (x @ x))
-        )  # rounding of a sum that cancels
+        # rounding of a sum that cancels
+        np.testing.assert_allclose(gradient, 0, atol=1e-13 * (1 + step * (x @ x)))
 
 
 @pytest.mark.parametrize(

@@ -201,9 +201,8 @@ def test_separated_data_sets_are_counted_and_named():
     found = coverage(model, [0.0, 4.0], kinds=["wald", "profile"], reps=20)
     lost = found.failures["wald"]["separated"]
     assert found.table.loc[("x1", "wald"), "count"] == 20 - lost < 20
-    assert (
-        found.table.loc[("x1", "profile"), "count"] > 20 - lost
-    )  # it needs no estimate
+    # it needs no estimate
+    assert found.table.loc[("x1", "profile"), "count"] > 20 - lost
     assert f"no interval: {lost} separated" in repr(found)
 
 

@@ -5,9 +5,8 @@ import pytest
 
 import probreg as pr
 
-NEW = np.random.default_rng(7).standard_normal(
-    (131, 2)
-)  # more rows than columns, and than one thread takes at once
+# more rows than columns, and than one thread takes at once
+NEW = np.random.default_rng(7).standard_normal((131, 2))
 OFFSET = np.linspace(-1.0, 1.0, 131)
 
 
@@ -111,17 +110,15 @@ def test_sd_of_a_process_counts_what_its_columns_leave():
 def test_sd_over_nodes_of_sigma_counts_that_the_mean_moves_with_sigma():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((8, 2))
-    y = 4.0 * X[:, 0] + rng.standard_normal(
-        8
-    )  # against the prior, which a small sigma overrules
+    # against the prior, which a small sigma overrules
+    y = 4.0 * X[:, 0] + rng.standard_normal(8)
     model = pr.Model.from_arrays(
         X, y, prior=pr.Normal(0.5), aux={"sigma": pr.priors.HalfCauchy(2.5)}
     )
     fit = pr.fit(model, pr.Quadrature(draws=50_000), seed=1)
     means = fit.predictive([[3.0, 0.0]]).means()
-    assert (
-        len(means) >= 200_000
-    )  # the relative error of a sd is 0.0016; without that part it would be 0.03 less
+    # the relative error of a sd is 0.0016; without that part it would be 0.03 less
+    assert len(means) >= 200_000
     np.testing.assert_allclose(
         fit.predict([[3.0, 0.0]], None)["mean_sd"], means.std(0, ddof=1), rtol=0.008
     )

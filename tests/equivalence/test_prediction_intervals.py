@@ -140,9 +140,8 @@ def test_student_noise_has_the_wald_interval_of_its_centre_and_the_quantiles_of_
     found, V, A = fit.predict(NEW, 0.9), fit.covariance().values, np.c_[np.ones(3), NEW]
     half = stats.norm.ppf(0.95) * np.sqrt(np.einsum("ni,ij,nj->n", A, V, A))
     np.testing.assert_allclose(found["mean_upper"] - found["mean"], half, rtol=1e-9)
-    wide = (
-        stats.t.ppf(0.95, 5) * fit.aux["sigma"]
-    )  # 2,000 rows fix the parameters, so that the noise is nearly all
+    # 2,000 rows fix the parameters, so that the noise is nearly all
+    wide = stats.t.ppf(0.95, 5) * fit.aux["sigma"]
     np.testing.assert_allclose(found["new_upper"] - found["mean"], wide, rtol=0.02)
 
 
@@ -207,9 +206,8 @@ def test_intervals_hold_as_often_as_they_say(name, method):
     """
     mean_share, new_share = counted(name, method, 100)
     assert np.abs(mean_share - 0.8).max() < 4 * 0.04
-    assert (
-        name == "bernoulli" or (new_share > 0.8 - 4 * 0.04).all()
-    )  # an event has no interval
+    # an event has no interval
+    assert name == "bernoulli" or (new_share > 0.8 - 4 * 0.04).all()
     if name in ("gaussian", "student"):
         assert (new_share < 0.8 + 4 * 0.04).all()
 
@@ -389,9 +387,8 @@ def test_a_new_observation_has_the_quantiles_of_the_asymptotic_mixture(name, dat
             assert mixture.cdf(ends[0] - 1.0).mean() < 0.025 + room
             assert mixture.cdf(ends[1]).mean() >= 0.975 - room
             assert mixture.cdf(ends[1] - 1.0).mean() < 0.975 + room
-        if (
-            n == 3000
-        ):  # parameters are all but known: the ends are those of the noise itself
+        # parameters are all but known: the ends are those of the noise itself
+        if n == 3000:
             plain = law_of_new(name, mean, np.exp(theta[2])).ppf([0.025, 0.975])
             np.testing.assert_allclose(
                 ends, plain, atol=0.03 if name == "student" else 1.0

@@ -112,9 +112,8 @@ def test_outcomes_have_the_variance_of_coefficients_and_noise():
     m = model(RNG.normal(size=50), "gaussian", aux={"sigma": pr.HalfNormal(0.8)})
     found = m.prior_predictive(20_000, seed=3)
     exact = 0.5**2 + (0.7 * X[:, 0]) ** 2 + 2 * (0.1 * X[:, 1]) ** 2 + 0.8**2
-    np.testing.assert_allclose(
-        found.y.var(0), exact, rtol=0.12
-    )  # five standard errors of a heavy-tailed sum
+    # five standard errors of a heavy-tailed sum
+    np.testing.assert_allclose(found.y.var(0), exact, rtol=0.12)
     np.testing.assert_allclose(
         found.mean, (m.design.X @ found.beta)[..., 0], rtol=1e-12
     )
@@ -306,9 +305,8 @@ def test_the_error_of_draws_is_that_of_their_quantile():
     m = model(y, "categorical", pr.Normal(0.7))
     runs = [m.prior_predictive(400, seed=s).moves[0] for s in range(60)]
     spread = np.std([r.most for r in runs], ddof=1)
-    assert np.mean([r.error for r in runs]) == pytest.approx(
-        spread, rel=0.4
-    )  # a sd of 60 values: 9 %; the rest is ranks
+    # a sd of 60 values: 9 %; the rest is ranks
+    assert np.mean([r.error for r in runs]) == pytest.approx(spread, rel=0.4)
 
 
 def test_a_simulation_names_a_smooth_function_by_its_term():

@@ -49,9 +49,7 @@ def test_a_flat_prior_gives_maximum_likelihood(likelihood, flat):
     assert ml.model.flat
     np.testing.assert_array_equal(ml.coef, plain.coef)
     assert ml.aux == plain.aux
-    assert prior.with_prior(pr.Normal(1.0)).aux == {
-        name: stated
-    }  # another prior keeps it
-    assert prior.with_aux(**{name: 0.7}).with_prior(flat).aux == {
-        name: 0.7
-    }  # held values stay
+    # another prior keeps it
+    assert prior.with_prior(pr.Normal(1.0)).aux == {name: stated}
+    # held values stay
+    assert prior.with_aux(**{name: 0.7}).with_prior(flat).aux == {name: 0.7}

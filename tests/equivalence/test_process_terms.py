@@ -117,9 +117,8 @@ def test_every_covariance_function_of_a_formula_is_the_one_of_that_name(options)
         "gp(a, b)",
         ("a", "b"),
     )
-    assert (
-        design.notes == ()
-    )  # nothing is left to say of an exact basis of a stated length
+    # nothing is left to say of an exact basis of a stated length
+    assert design.notes == ()
 
 
 def test_a_length_per_column_and_in_standard_deviations():
@@ -401,9 +400,8 @@ def test_rows_of_files_have_the_columns_of_rows_in_memory(tmp_path, options):
         pr.fit(here).predict({"x": NEW})["mean"],
         rtol=1e-9,
     )
-    travelled = pickle.loads(
-        pickle.dumps(there.design.recipe)
-    )  # as to the workers of a cluster
+    # as to the workers of a cluster
+    travelled = pickle.loads(pickle.dumps(there.design.recipe))
     np.testing.assert_array_equal(
         travelled.matrix({"x": NEW}), there.design.recipe.matrix({"x": NEW})
     )

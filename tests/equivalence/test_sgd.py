@@ -168,9 +168,8 @@ def test_the_plug_in_covariance_is_that_of_the_one_pass_average_over_repeated_st
     classical = np.mean(
         [pr.fit(f.model).covariance().values for f in fits[:20]], axis=0
     )
-    assert plug_in[1, 1] / classical[1, 1] == pytest.approx(
-        3.0, rel=0.1
-    )  # E x^4 = 3, which least squares does not see
+    # E x^4 = 3, which least squares does not see
+    assert plug_in[1, 1] / classical[1, 1] == pytest.approx(3.0, rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "bernoulli", "poisson", "categorical"])
@@ -316,9 +315,8 @@ def test_what_is_kept_of_the_passes():
     assert {len(v) for v in trace.values()} == {n}
     assert set(trace) == {"log_posterior", "norm", "step", "distance"}
     checked = np.flatnonzero(np.isfinite(trace["distance"])) + 1
-    assert checked.tolist() == [
-        2**k for k in range(len(checked))
-    ]  # stages as long as all before them
+    # stages as long as all before them
+    assert checked.tolist() == [2**k for k in range(len(checked))]
     assert (
         trace["distance"][-1] == fit.solution.stats["distance"] < trace["distance"][0]
     )
@@ -401,9 +399,8 @@ def test_a_perceptron_that_cannot_separate_says_so_and_still_points_the_right_wa
         np.sign(model.design.X @ pr.fit(model, "newton").coef.values)
         != np.where(model.design.y > 0.5, 1, -1)
     )
-    assert (
-        wrong <= best + 8
-    )  # a tenth of the rows more than the logistic boundary gets wrong
+    # a tenth of the rows more than the logistic boundary gets wrong
+    assert wrong <= best + 8
 
 
 def test_weights_do_not_change_what_can_be_separated():
@@ -484,9 +481,8 @@ def test_the_bound_of_one_pass_is_kept_and_attained():
             ((x @ u - y) ** 2).sum(), u @ u, step, r2
         ) * (1 + 1e-9)
     flips = np.where(np.arange(1000) % 2, 1.0, -1.0)
-    path = run(
-        lms(1.0), np.ones((1000, 1)), flips
-    )  # each prediction is the last y: errors of 2 where u = 0 has 1
+    # each prediction is the last y: errors of 2 where u = 0 has 1
+    path = run(lms(1.0), np.ones((1000, 1)), flips)
     assert path.loss > 0.995 * widrow_hoff_pass(1000.0, 0.0, 1.0, 1.0)
 
 
@@ -507,9 +503,8 @@ def test_a_perceptron_carries_novikoffs_bound():
             1 if design.weights is None else design.weights[:, None]
         )
         u, side = promise.comparator, np.where(design.observed > 0.5, 1, -1)
-        assert (side * (moves @ u)).min() == pytest.approx(
-            1, rel=1e-6
-        )  # the margin is 1 / ||u||
+        # the margin is 1 / ||u||
+        assert (side * (moves @ u)).min() == pytest.approx(1, rel=1e-6)
         assert promise.bound == pytest.approx(
             (moves**2).sum(1).max() * (u @ u), rel=1e-9
         )

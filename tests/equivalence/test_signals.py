@@ -52,9 +52,8 @@ def test_an_autoregression_is_recovered_exactly_without_noise():
         s.append(1.1 * s[-1] - 0.6 * s[-2])
     design = online.lags(s, 2)
     path = online.run(online.rls(), design.X, design.y)
-    np.testing.assert_allclose(
-        path.state.w, [1.1, -0.6], rtol=1e-12
-    )  # two columns far from collinear
+    # two columns far from collinear
+    np.testing.assert_allclose(path.state.w, [1.1, -0.6], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

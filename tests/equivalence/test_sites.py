@@ -44,9 +44,8 @@ def weighted(kind, rows):
 
 
 def same_fit(found, wanted, rtol):
-    unit = float(
-        np.nan_to_num(wanted.std_error.values, nan=0.1).min()
-    )  # none under a prior with a kink
+    # none under a prior with a kink
+    unit = float(np.nan_to_num(wanted.std_error.values, nan=0.1).min())
     np.testing.assert_allclose(found.coef, wanted.coef, rtol=rtol, atol=rtol * unit)
     np.testing.assert_allclose(found.std_error, wanted.std_error, rtol=rtol)
     assert found.aux == pytest.approx(wanted.aux, rel=rtol)
@@ -415,6 +414,5 @@ def test_a_subtraction_says_how_many_digits_it_left(far, digits):
         after = pr.fit(whole).forget({k: v[:5] for k, v in table.items()})
     assert f"subtracting left {digits} of 16 digits in x" in str(met[0].message)
     if not digits:
-        assert np.isnan(
-            after.coef.values
-        ).any()  # what is left of x is rounding, and gives no estimate
+        # what is left of x is rounding, and gives no estimate
+        assert np.isnan(after.coef.values).any()

@@ -193,9 +193,8 @@ def test_the_standard_deviation_is_that_of_a_new_observation():
     for ours, theirs in zip(
         known.predict(NEW, return_std=True), bayes.predict(NEW, return_std=True)
     ):
-        np.testing.assert_allclose(
-            ours, theirs, rtol=1e-3
-        )  # alpha_ and lambda_ moved once more after the coefficients
+        # alpha_ and lambda_ moved once more after the coefficients
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3)
 
 
 def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_draws():
@@ -243,9 +242,8 @@ def test_rows_that_go_by_blocks_are_all_rows_and_few_degrees_of_freedom_have_no_
     )
     # Var(y) = E[mu] + Var(mu) over the draws
     np.testing.assert_allclose(whole[1] ** 2, mu.mean(1) + mu.var(1), rtol=1e-10)
-    monkeypatch.setattr(
-        shared, "_NUMBERS", 3 * found.fit_.solution.draws.count
-    )  # three rows at once
+    # three rows at once
+    monkeypatch.setattr(shared, "_NUMBERS", 3 * found.fit_.solution.draws.count)
     for a, b in zip(found.predict(NEW, return_std=True), whole):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     few = Regressor(method="conjugate").fit(X[:6], Y[:6])  # Student-t with 2

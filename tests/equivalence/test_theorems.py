@@ -41,9 +41,8 @@ def test_the_flat_gaussian_posterior_is_the_classical_t_interval(method):
     beta, rss, *_ = np.linalg.lstsq(A, y)
     df = len(y) - 4
     se = np.sqrt(rss[0] / df * np.diagonal(np.linalg.inv(A.T @ A)))
-    np.testing.assert_allclose(
-        fit.coef, beta, rtol=1e-10
-    )  # lstsq's condition number is 1e3
+    # lstsq's condition number is 1e3
+    np.testing.assert_allclose(fit.coef, beta, rtol=1e-10)
     for prob in (0.5, 0.95, 0.999):
         t = stats.t.ppf(0.5 + prob / 2, df)
         for end, sign in (("lower", -1), ("upper", 1)):
@@ -79,9 +78,8 @@ def test_the_posterior_of_sigma_is_a_scaled_inverse_chi():
         stats.kstest(rss / draws.draws["sigma"].ravel() ** 2, exact.cdf).pvalue > 1e-6
     )
     inverse_chi = stats.invgamma((len(y) - 4) / 2, scale=rss / 2)
-    assert draws.aux["sigma"] == pytest.approx(
-        inverse_chi.expect(np.sqrt), rel=1e-7
-    )  # scipy's quadrature
+    # scipy's quadrature
+    assert draws.aux["sigma"] == pytest.approx(inverse_chi.expect(np.sqrt), rel=1e-7)
     assert draws.aux_sd["sigma"] == pytest.approx(
         np.sqrt(inverse_chi.mean() - inverse_chi.expect(np.sqrt) ** 2), rel=1e-5
     )
@@ -190,9 +188,8 @@ def test_newton_is_the_closed_form(prior, aux):
     newton = pr.fit(model, "newton")
     if pr.ClosedForm().obstacle(model) is not None:
         assert not aux
-        model = model.with_aux(
-            sigma=newton.aux["sigma"]
-        )  # given its own sigma the joint mode is the closed form
+        # given its own sigma the joint mode is the closed form
+        model = model.with_aux(sigma=newton.aux["sigma"])
     closed = pr.fit(model, "closed_form")
     np.testing.assert_allclose(newton.coef, closed.coef, rtol=1e-8)
     assert newton.aux["sigma"] == pytest.approx(closed.aux["sigma"], rel=1e-8)
@@ -379,9 +376,8 @@ def test_the_posterior_predictive_of_a_flat_gaussian_is_the_textbooks_interval()
     width = classical["new_upper"] - classical["new_lower"]
     assert set(classical.data_vars) - set(posterior.data_vars) == {"mean_std_error"}
     classical = classical.drop_vars("mean_std_error")
-    for name in (
-        classical.data_vars
-    ):  # 40,000 draws fix a 5 % quantile to 0.4 % of the width (five errors: 2 %)
+    # 40,000 draws fix a 5 % quantile to 0.4 % of the width (five errors: 2 %)
+    for name in classical.data_vars:
         assert np.abs((posterior[name] - classical[name]) / width).max() < 0.02
 
 
@@ -452,8 +448,7 @@ def test_nuts_is_the_conjugate_posterior():
     model = pr.Model.from_arrays(X, y, prior=SIGMA_UNITS)
     exact, nuts = pr.fit(model, "conjugate"), pr.fit(model, "nuts", seed=3)
     draws = nuts.solution.draws["beta"].reshape(-1, 4)
-    agrees(
-        exact, draws, exact.std_error.values, 0.08
-    )  # 4000 draws, at least 2000 effective: five errors are 0.11
+    # 4000 draws, at least 2000 effective: five errors are 0.11
+    agrees(exact, draws, exact.std_error.values, 0.08)
     assert nuts.aux["sigma"] == pytest.approx(exact.aux["sigma"], rel=0.02)
     assert nuts.solution.status.good, nuts.described["status"]

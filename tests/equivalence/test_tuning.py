@@ -146,9 +146,8 @@ def test_weights_of_the_penalty_are_those_of_the_table():
         data["lam"][0], [0.0, *[2 * 2.0**2 / 1.5] * 3], rtol=1e-12
     )  # 2 sigma^2 / b
     relative = path(model_of(pr.Normal(0.5, sigma_units=True)), [3.0]).data
-    np.testing.assert_allclose(
-        relative["lam"][0], [0.0, *[1 / 1.5**2] * 3], rtol=1e-12
-    )  # free of sigma
+    # free of sigma
+    np.testing.assert_allclose(relative["lam"][0], [0.0, *[1 / 1.5**2] * 3], rtol=1e-12)
     assert "lam" not in path(model_of(pr.Normal(0.5), "poisson"), [1.0]).data
 
 
@@ -178,9 +177,8 @@ def test_log_evidence_of_a_path_is_that_of_the_conjugate_posterior():
         assert float(data["log_evidence"].sel(scale=scale)) == pytest.approx(
             exact, rel=1e-12
         )
-    assert (
-        "log_evidence" not in path(model_of(pr.Normal(1.0)), [1.0]).data
-    )  # raw scales, sigma unknown
+    # raw scales, sigma unknown
+    assert "log_evidence" not in path(model_of(pr.Normal(1.0)), [1.0]).data
 
 
 def test_the_ridge_of_the_prostate_data_is_the_one_with_five_degrees_of_freedom(
@@ -197,12 +195,10 @@ def test_the_ridge_of_the_prostate_data_is_the_one_with_five_degrees_of_freedom(
     )
     lam = case["ridge_lambda_df5"]  # sigma^2 / tau^2
     found = path(model, [lam**-0.5])
-    assert float(found.data["df"][0]) == pytest.approx(
-        1 + 5, abs=1e-9
-    )  # the intercept counts here
-    assert found.scale_at(6.0) == pytest.approx(
-        lam**-0.5, rel=1e-8
-    )  # df is a smooth function, solved to rounding
+    # the intercept counts here
+    assert float(found.data["df"][0]) == pytest.approx(1 + 5, abs=1e-9)
+    # df is a smooth function, solved to rounding
+    assert found.scale_at(6.0) == pytest.approx(lam**-0.5, rel=1e-8)
     mine = case["computed_here"]["Ridge"]
     np.testing.assert_allclose(
         found.coef.values[0], mine["coef"], rtol=1e-9, atol=1e-12
@@ -320,9 +316,8 @@ def test_one_newton_step_is_near_the_refits(likelihood):
     assert "approximately, by one Newton step" in made.description
     fit = pr.fit(model)
     whole = -np.asarray(model.pointwise(fit.solution.beta, **fit.solution.aux))
-    some = np.argsort(-np.abs(made.parts[0].values - whole))[
-        :8
-    ]  # where leaving out matters most
+    # where leaving out matters most
+    some = np.argsort(-np.abs(made.parts[0].values - whole))[:8]
     for i in some:
         exact = loss_without(model, i)[0]
         # what a second step would change: a fraction of what the first one did
@@ -351,9 +346,8 @@ def test_one_step_of_a_lasso_is_exact_while_its_zeros_stay(prior):
         exact, out = loss_without(model, i)
         if ((out.solution.beta == 0) == zeros).all():
             same += 1
-            assert float(made.parts[0, i]) == pytest.approx(
-                exact, rel=1e-6
-            )  # two searches
+            # two searches
+            assert float(made.parts[0, i]) == pytest.approx(exact, rel=1e-6)
     assert same > 30
 
 
@@ -376,9 +370,8 @@ def test_cross_validation_equals_the_loop(likelihood, prior):
             parts.append(
                 -float(held.pointwise(out.solution.beta, **out.solution.aux).mean())
             )
-        np.testing.assert_allclose(
-            made.parts[i], parts, rtol=1e-6
-        )  # two searches for one mode
+        # two searches for one mode
+        np.testing.assert_allclose(made.parts[i], parts, rtol=1e-6)
         size = np.bincount(fold)
         mean = float(np.average(parts, weights=size))
         se = float(np.sqrt(np.average((np.array(parts) - mean) ** 2, weights=size) / 3))
@@ -458,9 +451,8 @@ def test_folds_are_even_seeded_stratified_and_keep_groups():
         np.arange(83) % 7 + 1.0,
     )
     heavy = replace(model, design=replace(model.design, weights=weights))
-    for level in range(
-        3
-    ):  # greedy: no fold gets a unit of a class while another has less of it
+    # greedy: no fold gets a unit of a class while another has less of it
+    for level in range(3):
         own = model.design.observed == level
         loads = np.bincount(folds_of(heavy, 5)[own], weights[own], minlength=5)
         assert loads.max() - loads.min() <= weights[own].max()
@@ -564,9 +556,8 @@ def test_glmnet_folds_and_losses(certified):
     for k in np.unique(fold):
         out = fold == k
         inside = X[~out]
-        scale = tuple(
-            1.0 / (len(inside) * inside.std(0))
-        )  # of lambda = 1: RSS / 2 + n lambda |b_j| sd_j
+        # of lambda = 1: RSS / 2 + n lambda |b_j| sd_j
+        scale = tuple(1.0 / (len(inside) * inside.std(0)))
         model = pr.Model.from_arrays(
             inside, y[~out], prior=pr.Laplace(scale), aux={"sigma": 1.0}
         )
@@ -608,9 +599,8 @@ def test_logistic_regression_of_scikit_learn_has_the_same_held_out_losses():
         model.design.observed,
         folds_of(model, 4, seed=2),
     )
-    C = np.array(
-        [0.01, 0.3, 5.0]
-    )  # its penalty is w^2 / (2 C): a normal prior of variance C
+    # its penalty is w^2 / (2 C): a normal prior of variance C
+    C = np.array([0.01, 0.3, 5.0])
     ours = tune(model, "cv", folds=fold, scales=C**0.5)
     ours_wrong = tune(model, "cv", folds=fold, scales=C**0.5, score="zero_one")
     for k in range(4):
@@ -646,9 +636,8 @@ def test_where_the_evidence_is_greatest_its_derivative_vanishes(prior, aux):
         at.design.observed,
         at.joint.precision(at.fixed.get("sigma", 1.0)),
     )
-    unit = (
-        at.fixed["sigma"] ** 2 if aux else 1.0
-    )  # with sigma unknown both are in its units
+    # with sigma unknown both are in its units
+    unit = at.fixed["sigma"] ** 2 if aux else 1.0
     H = X.T @ X / unit + P
     m = np.linalg.solve(H, X.T @ y / unit + P @ at.joint.center)
     r = m - at.joint.center
@@ -657,9 +646,8 @@ def test_where_the_evidence_is_greatest_its_derivative_vanishes(prior, aux):
     if not aux:  # sigma integrated out: E[1 / sigma^2] = 2a / (2b)
         rss = np.sum((y - X @ m) ** 2) + square
         square *= (40 + 3 - 4) / rss
-    assert square == pytest.approx(
-        gamma, rel=1e-4
-    )  # the search stops at 1e-9 of a flat top
+    # the search stops at 1e-9 of a flat top
+    assert square == pytest.approx(gamma, rel=1e-4)
     near = np.exp(top.x) * np.array([0.5, 0.9, 1.0, 1.1, 2.0])
     assert tune(model, "evidence", scales=near).scale == pytest.approx(np.exp(top.x))
 

@@ -268,9 +268,8 @@ def test_the_multivariate_normal_is_scipys():
         prior.log_prob(b), theirs.logpdf(b.reshape(5, 4)), rtol=1e-12
     )
     draws = prior.sample(np.random.default_rng(0), (20_000, 2, 2)).reshape(-1, 4)
-    np.testing.assert_allclose(
-        np.cov(draws.T), np.linalg.inv(PRECISION), atol=0.06
-    )  # five standard errors
+    # five standard errors
+    np.testing.assert_allclose(np.cov(draws.T), np.linalg.inv(PRECISION), atol=0.06)
     g, H = prior.derivatives(b[0])
     np.testing.assert_allclose(H, PRECISION)
     np.testing.assert_allclose(g, -PRECISION @ (b[0] - MEAN).ravel())

@@ -80,9 +80,8 @@ def test_effects_of_a_softmax_stand_by_outcome(rows):
     )
     assert fit.tree["estimate"]["effects[g]"].dims == ("g", "effect", "outcome")
     assert set(fit.effects()["outcome"]) == {"b", "c"}
-    assert (
-        len(fit.summary()) == 6
-    )  # two coefficients by two outcomes, and the standard deviation of each outcome
+    # two coefficients by two outcomes, and the standard deviation of each outcome
+    assert len(fit.summary()) == 6
     assert fit.coef.shape == (2, 2)
 
 

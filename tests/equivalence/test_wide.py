@@ -167,9 +167,8 @@ def test_draws_have_the_moments_and_the_density_that_are_reported(
             - np.log(np.diagonal(L)).sum()
         )
         np.testing.assert_allclose(s.draws.stats["log_q"].ravel(), log_q, rtol=1e-7)
-    if (
-        method == "laplace" and narrow.model.unknown
-    ):  # the importance weights have the mean that those of p x p have
+    # the importance weights have the mean that those of p x p have
+    if method == "laplace" and narrow.model.unknown:
         log_p = narrow.model.log_posterior(
             s.draws["beta"][0], sigma=s.draws["sigma"][0]
         )

@@ -139,9 +139,8 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     (worker,) = cluster.workers.values()
     assert {process for process, _, _ in met} == {worker.process.pid}  # not this one
     assert [rows for _, _, rows in met] == [10] * 4
-    assert [start for _, start, _ in met] == sorted(
-        {start for _, start, _ in met}
-    )  # the order of the partitions
+    # the order of the partitions
+    assert [start for _, start, _ in met] == sorted({start for _, start, _ in met})
 
     def broken(block):
         raise OSError("the disk is gone")
@@ -167,9 +166,8 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     thread.join()
     assert not client.futures  # nothing is waited for any more
     (worker,) = cluster.workers.values()
-    os.kill(
-        worker.pid, signal.SIGKILL
-    )  # the nanny starts another one, which reads the rows anew
+    # the nanny starts another one, which reads the rows anew
+    os.kill(worker.pid, signal.SIGKILL)
     np.testing.assert_array_equal(pr.fit(model).solution.beta, before)
     client.close()
     with pytest.raises(pr.ProbregError, match="start a new client"):

@@ -89,9 +89,8 @@ def test_the_refusal_says_what_was_met_what_it_means_and_what_to_do():
 
 def test_the_limit_is_lower_where_fewer_points_are_weighed():
     assert Importance().limit == 0.7
-    assert Importance(draws=100).limit == pytest.approx(
-        1 - 1 / 3
-    )  # of a thousand points
+    # of a thousand points
+    assert Importance(draws=100).limit == pytest.approx(1 - 1 / 3)
     assert Importance(max_k=0.9).limit == 0.9
 
 

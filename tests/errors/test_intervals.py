@@ -150,9 +150,8 @@ def test_a_covariance_of_something_else():
 
 def test_rows_that_are_gone(tmp_path):
     kept = pr.load_fit(fitted().save(tmp_path / "fit.nc"))
-    np.testing.assert_allclose(
-        kept.covariance("classical"), fitted().covariance()
-    )  # of moments alone
+    # of moments alone
+    np.testing.assert_allclose(kept.covariance("classical"), fitted().covariance())
     with pytest.raises(
         pr.DataError, match=r"sandwich covariance is a sum over the rows, .*rows=True"
     ):
@@ -299,9 +298,8 @@ def test_an_exact_fit_has_no_profile():
     exact = pr.fit(
         pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], aux={"sigma": 1.0})
     )
-    assert np.isfinite(
-        exact.interval(kind="profile").to_array()
-    ).all()  # sigma is given
+    # sigma is given
+    assert np.isfinite(exact.interval(kind="profile").to_array()).all()
     free = pr.fit(pr.Model.from_arrays([0.0, 1.0], [1.0, 3.0]))
     with pytest.raises(pr.NotConverged, match="no maximum to start from"):
         free.interval(kind="profile")

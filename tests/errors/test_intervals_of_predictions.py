@@ -64,9 +64,8 @@ def test_intervals_of_a_probability_next_to_one_have_finite_exact_ends(
         "absolute": laplace(given, 0.5),
         "poisson": poisson(np.exp(given)),
     }.get(likelihood.name)
-    if (
-        likelihood.name == "poisson" and tail < 1e-15
-    ):  # a distribution function next to 1 has no more digits
+    # a distribution function next to 1 has no more digits
+    if likelihood.name == "poisson" and tail < 1e-15:
         assert law.sf(upper[0]) <= 2.0**-52 < law.sf(upper[0] - 3.0)
     elif law is not None:
         np.testing.assert_allclose(

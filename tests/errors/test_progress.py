@@ -67,9 +67,8 @@ def terminal_fixture(monkeypatch: Any) -> Callable[[], Any]:
     @contextlib.contextmanager
     def terminal() -> Iterator[Screen]:
         made, before = Screen(), sys.stderr
-        sys.stderr = (
-            made.file
-        )  # not before the test: pytest sets its own as the test begins
+        # not before the test: pytest sets its own as the test begins
+        sys.stderr = made.file
         try:
             yield made
             assert sys.stderr is made.file
@@ -409,12 +408,10 @@ def test_an_interrupt_arrives_at_once_and_leaves_nothing(
     heard = sys.unraisablehook
     monkeypatch.setattr(sys, "unraisablehook", lost)
     if "bootstrap" in verb:
-        VERBS[verb](
-            5, False
-        )  # what a thread is importing cannot be interrupted, and a file that is imported is left open
-    if (
-        verb == "nuts"
-    ):  # what is compiled is read from files, which an interrupt leaves open
+        # what a thread is importing cannot be interrupted, and a file that is imported is left open
+        VERBS[verb](5, False)
+    # what is compiled is read from files, which an interrupt leaves open
+    if verb == "nuts":
         with warnings.catch_warnings(action="ignore"):
             sampled(LARGE, 20, False)
     before = threading.active_count()
@@ -473,13 +470,11 @@ def test_a_terminals_interrupt_of_several_processes_leaves_none_and_no_traceback
         os.killpg(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=60)
         assert (out, err) == ("interrupted\n", "")
-        assert (
-            time.monotonic() - began < 30.0
-        )  # the interpreter's own end on a busy machine included
+        # the interpreter's own end on a busy machine included
+        assert time.monotonic() - began < 30.0
         until = time.monotonic() + 30.0
-        while (
-            _alive(run.pid) and time.monotonic() < until
-        ):  # Python's own tracker of resources ends when its pipe does
+        # Python's own tracker of resources ends when its pipe does
+        while _alive(run.pid) and time.monotonic() < until:
             time.sleep(0.1)
         assert not _alive(run.pid)
 

@@ -70,9 +70,8 @@ def test_groups_follow_the_labels_of_rows(table):
     right = fit.covariance("cluster", groups="g", data=table)
     assert fit.covariance("cluster", groups="g", data=shuffled).identical(right)
     assert fit.covariance("cluster", groups=shuffled["g"]).identical(right)
-    plain = fit.covariance(
-        "cluster", groups=shuffled["g"].to_numpy()
-    )  # no labels: the order is all there is
+    # no labels: the order is all there is
+    plain = fit.covariance("cluster", groups=shuffled["g"].to_numpy())
     assert not np.allclose(plain, right)
 
 
@@ -103,9 +102,8 @@ def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_ro
             .predictive(table.loc[[row]])
             .log_prob(np.array([table["b"][row]]))
         )
-        np.testing.assert_allclose(
-            found[row], expected[0], rtol=1e-6
-        )  # Newton stops 1e-4 errors before the mode
+        # Newton stops 1e-4 errors before the mode
+        np.testing.assert_allclose(found[row], expected[0], rtol=1e-6)
 
 
 def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
@@ -250,9 +248,8 @@ def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
     stated = pr.Model.from_formula(
         "y ~ x + z", table[:20], prior=pr.Normal(1.0, sigma_units=True)
     )
-    assert (
-        pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).count == 10
-    )  # has an evidence, chose nothing by it
+    # has an evidence, chose nothing by it
+    assert pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).count == 10
 
 
 @pytest.mark.slow

@@ -487,9 +487,8 @@ def peak(n: int, likelihood: str, path: Path) -> int:
                     {"y": y, "x": rng.normal(size=50_000), "z": rng.normal(size=50_000)}
                 )
             )
-    pr.fit(
-        pr.Model.from_parquet("y ~ x + z", path, likelihood=likelihood)
-    )  # imports and caches
+    # imports and caches
+    pr.fit(pr.Model.from_parquet("y ~ x + z", path, likelihood=likelihood))
     tracemalloc.start()
     most = 0
     model = pr.Model.from_parquet("y ~ x + z", path, likelihood=likelihood)
@@ -506,9 +505,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, likelihood: str) -> 
     small, large = (
         peak(n, likelihood, tmp_path / f"{n}.parquet") for n in (300_000, 900_000)
     )
-    assert (
-        large < 1.6 * small
-    )  # of three times the rows: a block more or less may be in the threads' hands
+    # of three times the rows: a block more or less may be in the threads' hands
+    assert large < 1.6 * small
     assert large < 900_000 * 3 * 8  # the columns alone, in memory
 
 

@@ -459,9 +459,8 @@ def test_the_answer_is_that_of_rows_in_memory_or_says_why_there_is_none(
     wanted, refused = answer(name, here)
     found, why = answer(name, there)
     if refused is not None:
-        assert (
-            why is not None
-        )  # the question has no meaning for this model, wherever its rows are
+        # the question has no meaning for this model, wherever its rows are
+        assert why is not None
         return
     if why is None:
         if not (place == "saved" and name in IN_PART):

@@ -141,9 +141,8 @@ def test_an_interrupt_lost_while_chains_run_ends_them():
 
     def lost_while_sampling() -> None:
         with Interrupts() as kept:
-            signal.signal(
-                signal.SIGINT, lambda *_: setattr(kept, "met", True)
-            )  # met, and raised into nothing
+            # met, and raised into nothing
+            signal.signal(signal.SIGINT, lambda *_: setattr(kept, "met", True))
             timer.start()
             sample(density(normal), SamplerSettings(1, 10**7, 100, 1), kept)
 

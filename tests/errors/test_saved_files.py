@@ -372,9 +372,8 @@ def test_numbers_of_half_the_digits_are_numbers(saved, tmp_path):
 
 def _huge(file: h5py.File) -> None:
     del file["solution/beta"]
-    file["solution"].create_dataset(
-        "beta", shape=(10**6, 10**6), dtype="f8"
-    )  # declared: no byte of it is there
+    # declared: no byte of it is there
+    file["solution"].create_dataset("beta", shape=(10**6, 10**6), dtype="f8")
 
 
 def _square(file: h5py.File) -> None:

@@ -102,9 +102,8 @@ def test_the_likelihood_rises_along_the_direction_and_has_a_maximum_without_one(
             )
             assert (np.diff(values) > 0).all()
         else:
-            assert (
-                np.abs(stationary(model)).max() < 1e-6
-            )  # log-likelihoods here are of order one
+            # log-likelihoods here are of order one
+            assert np.abs(stationary(model)).max() < 1e-6
 
 
 def stationary(model):
@@ -208,9 +207,8 @@ def test_a_subset_without_events_is_found_among_many_rows():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30_000, 5))
     y = (rng.random(30_000) < 0.01).astype(int)
-    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(
-        float
-    )  # one row, far from any evenly spaced sample
+    # one row, far from any evenly spaced sample
+    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(float)
     found = separation(Model.from_arrays(np.c_[X, rare], y, likelihood="bernoulli"))
     assert (found.kind, found.columns, found.rows) == ("quasi", ("x6",), 1)
     assert not separation(Model.from_arrays(X, y, likelihood="bernoulli"))
@@ -316,9 +314,8 @@ def test_columns_that_no_prior_holds_still_have_no_estimate():
     held = replace(model, prior={"Intercept": Normal(1.0)})
     assert [f.verdict for f in SeparationCheck().run(held)] == [Verdict.PROBLEM]
     (said,) = SeparationCheck().run(replace(model, prior=Normal(1.0)))
-    assert (
-        "by dose: estimates are finite only" in said.sentence
-    )  # the intercept goes with it, and separates nothing
+    # the intercept goes with it, and separates nothing
+    assert "by dose: estimates are finite only" in said.sentence
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
@@ -394,9 +391,8 @@ def test_collinear_columns_have_no_estimate_beside_what_runs_away(case):
         if "outcome" in twice.coef.dims
         else np.isfinite(twice.coef)
     )
-    if (
-        likelihood != "categorical"
-    ):  # of three classes some pair is not separated by the level
+    # of three classes some pair is not separated by the level
+    if likelihood != "categorical":
         assert set(twice.coef["coef"].values[finite]) == left
     assert not np.isfinite(twice.coef.sel(coef=["x", "z"])).any()
     kept = list(twice.coef["coef"].values[finite])
@@ -423,9 +419,8 @@ def test_what_is_estimated_beside_a_reference_that_runs_away_is_the_fit_of_the_o
     are would leave a slope the error that it has at known levels, several times too small (Geyer 2009)."""
     rng = np.random.default_rng(3)
     group = np.repeat(list("abcd"), 15)
-    x = rng.normal(size=60) + 3.0 * np.repeat(
-        [0.0, 1.0, 2.0, 3.0], 15
-    )  # levels and slope share much
+    # levels and slope share much
+    x = rng.normal(size=60) + 3.0 * np.repeat([0.0, 1.0, 2.0, 3.0], 15)
     y = (
         rng.integers(0, 3, 60)
         if likelihood in ("categorical", "symmetric")

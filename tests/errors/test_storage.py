@@ -466,9 +466,8 @@ def test_draws_come_back_to_the_bit(name, rows, tmp_path):
 
 def test_draws_and_log_likelihood_are_kept_for_arviz(tmp_path):
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # what ArviZ and its own libraries warn of is theirs
+        # what ArviZ and its own libraries warn of is theirs
+        warnings.simplefilter("ignore")
         import arviz as az
 
         rows = pd.DataFrame(
@@ -479,9 +478,8 @@ def test_draws_and_log_likelihood_are_kept_for_arviz(tmp_path):
         read = az.from_netcdf(path)
         assert az.loo(read).elpd == pytest.approx(az.loo(fit.tree).elpd, rel=1e-12)
         assert "observed_data" not in read.children
-        assert read["log_likelihood"]["obs"].values.tolist() == list(
-            range(9)
-        )  # labels are of the rows, not asked for
+        # labels are of the rows, not asked for
+        assert read["log_likelihood"]["obs"].values.tolist() == list(range(9))
         read.close()
     assert pr.load_fit(path).solution.draws["beta"].shape == (4, 1000, 2, 1)
     with pytest.raises(

@@ -87,9 +87,8 @@ def test_predict_takes_precisions_of_new_rows(folder):
     )
     found = table_of(well("predict", "fit.nc", "rows.csv", "--weights", "precision:w"))
     pd.testing.assert_frame_equal(found, expected, check_exact=True, check_dtype=False)
-    assert found.equals(
-        table_of(well("predict", "fit.nc", "rows.csv"))
-    )  # the column that the fit names
+    # the column that the fit names
+    assert found.equals(table_of(well("predict", "fit.nc", "rows.csv")))
     COUNTS.drop(columns="w").to_csv("plain.csv", index=False)
     assert not found.equals(table_of(well("predict", "fit.nc", "plain.csv")))
 

@@ -115,9 +115,8 @@ def test_the_page_holds_the_numbers_of_the_comparison(page, orings):
     for name in orings:
         one = data.sel(fit=name, param="temperature")
         for quantity in ("estimate", "lower", "upper"):
-            assert (
-                f"{one[quantity].item():.4f}" in found.text
-            )  # the SE 0.06 asks for four places
+            # the SE 0.06 asks for four places
+            assert f"{one[quantity].item():.4f}" in found.text
     assert (
         f"{data['difference'].sel(fit='mode', param='temperature').item():+.2f}"
         in found.text

@@ -49,9 +49,8 @@ def test_effects_are_exponents_of_multiples_of_coefficients():
         expected = np.exp(
             [-2.0 * v for v in (fit.coef.sel(coef="x"), ends["upper"], ends["lower"])]
         )
-        np.testing.assert_allclose(
-            found[3:6], expected, rtol=1e-10
-        )  # x - 2 - x is -2 to rounding
+        # x - 2 - x is -2 to rounding
+        np.testing.assert_allclose(found[3:6], expected, rtol=1e-10)
         assert found.sentence.startswith("x 2 lower: the ")
         assert "times as large (90 % Wald interval" in found.sentence
 
@@ -71,9 +70,8 @@ def test_a_contrast_of_several_columns_is_that_of_a_hypothesis():
     )
     draws = exact.tree["posterior"]["g"]
     share = float((draws.sel(g_dim="c") > draws.sel(g_dim="b")).mean())
-    assert one.above == pytest.approx(
-        share, abs=0.03
-    )  # three Monte Carlo errors of 4,000 draws are 0.024
+    # three Monte Carlo errors of 4,000 draws are 0.024
+    assert one.above == pytest.approx(share, abs=0.03)
 
 
 def test_contrasts_beside_random_effects_have_the_degrees_of_freedom_of_hypothesis():
@@ -152,9 +150,8 @@ def test_what_has_no_estimate_or_no_interval_says_so():
         == "p 1 higher: no estimate exists; its columns are collinear with others."
     )
     assert "(no interval)" in told(fitted("y ~ x", prior=pr.Laplace(0.05)))[0]
-    (kept,) = answer(
-        fitted("y ~ log(w ** 2)"), None, data=None, prob=0.9
-    ).effects  # the model keeps what its formula read
+    # the model keeps what its formula read
+    (kept,) = answer(fitted("y ~ log(w ** 2)"), None, data=None, prob=0.9).effects
     assert kept.move.startswith("w from ")
     with pytest.raises(pr.DataError, match="no variable of this model"):
         told(fitted("y ~ x"), {"temperature": 1})
@@ -279,9 +276,8 @@ def test_sections_are_those_asked_for_in_their_order(logit):
 
 @pytest.mark.slow
 def test_no_column_is_empty(logit):
-    lost = fitted(
-        "apart ~ x + z", likelihood="bernoulli"
-    )  # whose estimates have no errors
+    # whose estimates have no errors
+    lost = fitted("apart ~ x + z", likelihood="bernoulli")
     for fits in (
         logit,
         lost,

@@ -39,12 +39,10 @@ def nested(n: int = 3600, sizes: tuple[int, int, int] = (20, 200, 1200)) -> Mode
 
 @pytest.mark.slow
 def test_a_fit_takes_no_more_memory_than_is_told(monkeypatch):
-    monkeypatch.setattr(
-        implicit_columns, "MIN_IMPLICIT_BYTES", 0
-    )  # columns up to 64 MB would be written out
-    pr.fit(
-        crossed(600, 70, 35)
-    )  # modules that a first fit imports are no memory of the second
+    # columns up to 64 MB would be written out
+    monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 0)
+    # modules that a first fit imports are no memory of the second
+    pr.fit(crossed(600, 70, 35))
     made = crossed(6_000, 700, 350)
     G, r = 700, 351
     tracemalloc.start()

@@ -77,9 +77,8 @@ def test_moments_of_two_places_are_those_of_all_rows_whichever_groups_each_has(k
     np.testing.assert_array_equal(whole.dense.scales, [*whole.scale, whole.y_scale])
     assert parts[0].terms[0].levels != parts[1].terms[0].levels
     total = parts[0] + parts[1]
-    assert (
-        total.columns == whole.columns == (parts[1] + parts[0]).columns
-    )  # groups are numbers: 2 before 10
+    # groups are numbers: 2 before 10
+    assert total.columns == whole.columns == (parts[1] + parts[0]).columns
     for a, b in zip(entries(total), entries(whole), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-10)
     left = (total - parts[1]).with_terms(whole.terms)
@@ -164,9 +163,8 @@ def test_rows_are_forgotten_and_added():
     np.testing.assert_allclose(
         left.std_error, pr.fit(model(NORTH)).std_error, rtol=1e-8
     )
-    same(
-        pr.fit(model(NORTH)).update(model(SOUTH)), whole
-    )  # with groups that it had not met
+    # with groups that it had not met
+    same(pr.fit(model(NORTH)).update(model(SOUTH)), whole)
     ml = pr.Evidence(criterion="ML")
     np.testing.assert_allclose(
         pr.fit(model(NORTH), ml).update(model(SOUTH)).coef,

@@ -295,9 +295,8 @@ def test_simulated_complexities_are_the_mean_over_all_signs_and_below_the_closed
         "l1": bounds.l1_complexity(X, norm=2.0),
     }
     for name, found in draws.items():
-        assert found.empirical == pytest.approx(
-            exact[name], rel=0.02
-        )  # four standard errors of 10,000 draws
+        # four standard errors of 10,000 draws
+        assert found.empirical == pytest.approx(exact[name], rel=0.02)
         assert exact[name] <= found.value
         assert found.empirical <= found.most
     assert draws["kernel"].most == pytest.approx(2.0 * np.sqrt(np.square(X).sum()) / 10)

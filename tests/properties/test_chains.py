@@ -274,9 +274,8 @@ def test_a_seed_gives_the_same_chains_and_another_gives_others(name: str) -> Non
         )
     np.testing.assert_array_equal(one, same)
     assert not (one == other).any()
-    assert len({chain.tobytes() for chain in one}) == len(
-        one
-    )  # no chain is another's copy
+    # no chain is another's copy
+    assert len({chain.tobytes() for chain in one}) == len(one)
 
 
 @MAKERS
@@ -341,9 +340,8 @@ def test_a_few_divergences_of_chains_that_agree_explain_no_difference():
     with pytest.warns(pr.ProbregWarning):
         sampled = pr.fit(model, pr.NUTS(target_accept=0.7), seed=1)
     assert sampled.solution.status is Status.DIVERGED
-    assert (
-        0 < sampled.solution.posterior.stats["diverging"].sum() < 40
-    )  # of 4,000 draws
+    # of 4,000 draws
+    assert 0 < sampled.solution.posterior.stats["diverging"].sum() < 40
     causes = pr.compare({"nuts": sampled, "mode": pr.fit(model, "newton")}).causes
     assert set(causes["cause"]) == {"skewness"}
 

@@ -168,9 +168,8 @@ def test_a_broken_model_is_flagged_with_its_columns(name, build, verdict, column
     assert at_worst[0].verdict == verdict, found
     assert any(set(columns) <= set(f.columns) for f in at_worst), found
     for f in at_worst:
-        named = [
-            c for c in f.columns if c != "Intercept"
-        ]  # which is written as a plain number
+        # which is written as a plain number
+        named = [c for c in f.columns if c != "Intercept"]
         assert name in ("event", "rows") or all(c in f.sentence for c in named)
 
 
@@ -306,9 +305,8 @@ def test_two_values_name_bernoulli_and_what_least_squares_estimates():
         weights=(np.arange(N) != 5).astype(int),
     )
     assert CHECKS["response"]().run(weightless)[0].verdict is Verdict.WARNING
-    few = Model.from_arrays(
-        [1.0, 2.0, 3.0, 5.0], [0.0, 1.0, 1.0, 1.0]
-    )  # four numbers that agree are no classes
+    # four numbers that agree are no classes
+    few = Model.from_arrays([1.0, 2.0, 3.0, 5.0], [0.0, 1.0, 1.0, 1.0])
     assert CHECKS["response"]().run(few)[0].verdict is Verdict.OK
 
 

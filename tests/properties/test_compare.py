@@ -157,9 +157,8 @@ def test_weights_on_an_orthonormal_design_are_known():
     )
     data = pair(model, pr.Normal(tau)).data.sel(fit="prior", param=["x1", "x2", "x3"])
     expected = np.array(tau) ** -2.0 / (np.array(tau) ** -2.0 + 9.0 / sigma**2)
-    np.testing.assert_allclose(
-        data["prior_weight"], expected, rtol=1e-10
-    )  # one QR of a well conditioned design
+    # one QR of a well conditioned design
+    np.testing.assert_allclose(data["prior_weight"], expected, rtol=1e-10)
 
 
 def test_the_prior_weight_is_posterior_over_prior_variance(model):
@@ -171,12 +170,10 @@ def test_the_prior_weight_is_posterior_over_prior_variance(model):
     )
     ratio = (data["error"] / 0.4) ** 2
     if getattr(model.likelihood, "symmetric", False):
-        ratio = (
-            ratio * 3 / 2
-        )  # reported coefficients have prior variance tau^2 (K - 1) / K
-    np.testing.assert_allclose(
-        data["prior_weight"][slopes], ratio[slopes], rtol=1e-6
-    )  # Newton's last step
+        # reported coefficients have prior variance tau^2 (K - 1) / K
+        ratio = ratio * 3 / 2
+    # Newton's last step
+    np.testing.assert_allclose(data["prior_weight"][slopes], ratio[slopes], rtol=1e-6)
 
 
 def test_the_prior_weight_ignores_where_a_column_has_its_zero():
@@ -210,9 +207,8 @@ def test_a_prior_in_units_of_sigma_informs_sigma():
     )
     form = float(np.square(b[1:] / 0.05).sum())
     data = compare({"mode": fit}).data.sel(fit="mode", param="sigma")
-    assert data["prior_weight"].item() == pytest.approx(
-        form / (rss + form), rel=1e-9
-    )  # moments against rows
+    # moments against rows
+    assert data["prior_weight"].item() == pytest.approx(form / (rss + form), rel=1e-9)
     H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     assert prior_weights(fit)[1][0] == pytest.approx(
         2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9
@@ -228,9 +224,8 @@ def test_a_kinked_prior_in_units_of_sigma_informs_sigma():
     sigma, X, y = fit.aux["sigma"], fit.model.design.X, rows()[1]
     P = np.abs(solution.beta[1:]).sum() / (0.5 * sigma)
     J = 2 * np.square(y - X @ solution.beta[:, 0]).sum() / sigma**2
-    assert prior_weights(fit)[1][0] == pytest.approx(
-        P / (P + J), rel=1e-5
-    )  # second difference at 1e-3
+    # second difference at 1e-3
+    assert prior_weights(fit)[1][0] == pytest.approx(P / (P + J), rel=1e-5)
 
 
 def test_the_weight_of_a_student_prior_is_its_curvature():
@@ -278,9 +273,8 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
         "newton",
     )
     weights = prior_weights(far)[0][:, 0]
-    assert np.isnan(
-        weights[1]
-    )  # 1.4 of a Cauchy of scale 0.001: its log density is convex there
+    # 1.4 of a Cauchy of scale 0.001: its log density is convex there
+    assert np.isnan(weights[1])
     assert 0 < weights[2] < 1
 
 
@@ -641,9 +635,8 @@ def test_recipes_are_fits_of_plain_models():
             pr.Model.from_formula(f"{response} ~ a + b", data, likelihood=likelihood)
         )
         np.testing.assert_array_equal(by_formula.coef, plain.coef)
-        np.testing.assert_allclose(
-            by_arrays.coef, plain.coef, rtol=1e-8
-        )  # the same numbers by another reader
+        # the same numbers by another reader
+        np.testing.assert_allclose(by_arrays.coef, plain.coef, rtol=1e-8)
         assert plain.model.flat
 
 
@@ -653,9 +646,8 @@ def test_ridge_with_unknown_sigma_is_the_joint_mode():
     fit = ridge(X, y, scale=0.3)
     assert fit.method.name == "newton"
     given = ridge(X, y, scale=0.3, aux={"sigma": fit.aux["sigma"]})
-    np.testing.assert_allclose(
-        fit.coef, given.coef, rtol=1e-7
-    )  # Newton stops at 1e-8 standard errors
+    # Newton stops at 1e-8 standard errors
+    np.testing.assert_allclose(fit.coef, given.coef, rtol=1e-7)
     assert ridge(X, y, scale=0.3, sigma_units=True).method.name == "closed_form"
 
 
@@ -712,9 +704,8 @@ def test_interval_ends_that_differ_by_shape_alone_have_a_reason():
 
 def test_no_reason_is_printed_for_what_is_not_apart():
     model = gaussian()
-    c = compare(
-        {"ML": pr.fit(model), "newton": pr.fit(model, "newton")}
-    )  # intervals by t and by the normal
+    # intervals by t and by the normal
+    c = compare({"ML": pr.fit(model), "newton": pr.fit(model, "newton")})
     assert "Why they differ" not in repr(c)
     assert "diff / SE" not in repr(compare({"ML": pr.fit(model)}))
 

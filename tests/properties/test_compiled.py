@@ -441,9 +441,8 @@ def check(model: pr.Model) -> None:
             np.log(v) for v in aux.values()
         )
         assert value == pytest.approx(exact, rel=1e-11, abs=1e-9)
-        if isinstance(
-            model.likelihood, ProximalLikelihood
-        ):  # differences reach over kinks
+        # differences reach over kinks
+        if isinstance(model.likelihood, ProximalLikelihood):
             continue
         differences = gradient(lambda v: np.array([dense.log_prob(v)[0]]), z).ravel()
         np.testing.assert_allclose(

@@ -121,9 +121,8 @@ def test_twice_m_times_the_complexity_is_too_little():
     assert gap == pytest.approx(0.18)
     assert of_class == pytest.approx(0.05)
     assert 2 * 1.5 * of_class < gap
-    rare = np.array(
-        [0.01, 0.99]
-    )  # nearer to the factor two: the same with a short ball
+    # nearer to the factor two: the same with a short ball
+    rare = np.array([0.01, 0.99])
     assert largest_excess(x, y, rare, 0.05, 1) > 1.8 * 2 * 1.05 * complexity(
         x, rare, 0.05, 1
     )
@@ -183,9 +182,8 @@ def test_a_vote_errs_at_most_twice_as_often_as_a_draw():
         draw, vote = np.mean(wrong), float(np.mean(wrong) > 0.5)
         worst = max(worst, vote / draw if draw else 0.0)
         assert vote <= 2 * draw
-    assert worst == pytest.approx(
-        7 / 4
-    )  # above 1: the bound of a draw is none of the vote
+    # above 1: the bound of a draw is none of the vote
+    assert worst == pytest.approx(7 / 4)
 
 
 @pytest.mark.parametrize("b", [-0.5, 0.0, 0.5])

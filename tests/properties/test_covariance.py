@@ -397,9 +397,8 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
         sign, jacobian = np.linalg.slogdet(gradient(vector, x))
         assert sign != 0
         apart.append(float(density.log_prob(x)) - exact - jacobian)
-    np.testing.assert_allclose(
-        apart, apart[0], atol=2e-7
-    )  # differences of the map cost 1e-8
+    # differences of the map cost 1e-8
+    np.testing.assert_allclose(apart, apart[0], atol=2e-7)
 
 
 @some_models
@@ -412,9 +411,8 @@ def test_the_plain_pymc_model_has_the_models_density(which):
         if b.predictor is not None
     ] or ["effects[g]"]
     for name in named:
-        effect = (
-            "effect of g" if which == "crossed" else "effect"
-        )  # groups with other effects have labels of their own
+        # groups with other effects have labels of their own
+        effect = "effect of g" if which == "crossed" else "effect"
         assert (
             made.named_vars_to_dims[name]
             == made.named_vars_to_dims[f"{name}_offset"]
@@ -593,9 +591,8 @@ def test_standard_deviations_and_correlations_stand_in_draws_summary_tree_and_fi
     table = fit.summary()
     assert table.loc[names[2], "mean"] == r.mean()
     log_prior = fit.tree["log_prior"]
-    np.testing.assert_allclose(
-        log_prior[names[2]], np.log(0.5), rtol=1e-12
-    )  # LKJ(1) of two effects is uniform
+    # LKJ(1) of two effects is uniform
+    np.testing.assert_allclose(log_prior[names[2]], np.log(0.5), rtol=1e-12)
     np.testing.assert_allclose(
         log_prior[names[0]], HalfNormal(0.9).log_prob(fit.solution.draws[names[0]])
     )
@@ -624,9 +621,8 @@ def test_words_of_the_evidence_name_each_standard_deviation_and_a_singular_fit()
     fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", data), "evidence")
     found = " ".join(map(str, fit.notes))
     assert "singular fit: cor(Intercept, x | g) is 1" in found
-    flat = data | {
-        "y": 1 + x + noise - np.repeat(noise.reshape(8, 6).mean(1), 6)
-    }  # no group differs at all
+    # no group differs at all
+    flat = data | {"y": 1 + x + noise - np.repeat(noise.reshape(8, 6).mean(1), 6)}
     said = " ".join(
         map(
             str,

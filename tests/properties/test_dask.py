@@ -169,9 +169,8 @@ def test_each_kind_of_likelihood_gives_the_answers_of_one_machine(name, frame, c
         far.value_grad_hessian(draws[1], **one),
         near.value_grad_hessian(draws[1], **one),
     ):
-        np.testing.assert_allclose(
-            x, y, rtol=1e-9, atol=1e-9 * np.abs(y).max()
-        )  # gradients are differences of sums
+        # gradients are differences of sums
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9 * np.abs(y).max())
 
 
 @pytest.mark.parametrize(
@@ -253,9 +252,8 @@ def test_trials_missing_rows_and_declared_levels_are_read_as_on_one_machine(clie
 
 
 def test_a_partition_may_be_empty_and_hold_levels_that_no_other_has(client):
-    some = dd.from_pandas(
-        DATA.sort_values("g", ignore_index=True), npartitions=6
-    )  # most partitions hold one level
+    # most partitions hold one level
+    some = dd.from_pandas(DATA.sort_values("g", ignore_index=True), npartitions=6)
     kept = some[some["g"] != "north"]
     far = pr.Model.from_dask("gaussian ~ x + g", kept, client=client)
     near = pr.Model.from_formula("gaussian ~ x + g", DATA[DATA["g"] != "north"])
@@ -278,9 +276,8 @@ def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(
     assert [start for _, start, _, _ in met] == sorted(start for _, start, _, _ in met)
     assert sum(rows for _, _, rows, _ in met) == far.design.count
     assert os.getpid() not in {process for process, *_ in met}
-    assert {count for *_, count in met} == {
-        1
-    }  # a worker runs as many tasks as it has threads
+    # a worker runs as many tasks as it has threads
+    assert {count for *_, count in met} == {1}
 
 
 def test_a_pass_gives_the_same_bits_each_time(frame, client):

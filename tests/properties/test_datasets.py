@@ -228,9 +228,8 @@ def test_challenger_agrees_with_the_published_logistic_fits():
     orings = load_dataset("challenger")
     x = orings["temperature"].to_numpy()
     any_ring = binomial_logit(x, orings["damage"].to_numpy(), np.ones(len(x)))
-    np.testing.assert_allclose(
-        any_ring, [15.0429, -0.2322], atol=5e-5
-    )  # printed to four decimals
+    # printed to four decimals
+    np.testing.assert_allclose(any_ring, [15.0429, -0.2322], atol=5e-5)
     of_six = binomial_logit(x, orings["damaged"].to_numpy(), orings["rings"].to_numpy())
     # Dalal et al. print three decimals of the intercept and four of the slope
     np.testing.assert_array_less(np.abs(of_six - [5.085, -0.1156]), [5e-4, 5e-5])

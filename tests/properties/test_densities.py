@@ -419,9 +419,8 @@ def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
         assert log_p + base[i] == pytest.approx(
             likelihood.log_prob(y, eta, **aux)[i], rel=1e-11, abs=1e-12
         )
-        if (
-            name not in ("absolute", "quantile") or response != predictor
-        ):  # no slope at a kink
+        # no slope at a kink
+        if name not in ("absolute", "quantile") or response != predictor:
             assert slope == pytest.approx(over_eta[i], rel=1e-6, abs=1e-6)
         assert slopes == pytest.approx([v[i] for v in over_aux], rel=1e-6, abs=1e-6)
         if density.hessian is not None:

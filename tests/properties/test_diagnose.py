@@ -264,9 +264,8 @@ def test_clean_data_are_noted_no_more_often_than_stated(name, likelihood, clean)
     assert noted <= stats.binom.ppf(1 - 1e-4, tests, RATES.get(name, ALPHA)), [
         f for e in found for f in e if f.verdict
     ]
-    assert warned <= (
-        2 if name in RATES else 1
-    )  # of tests, whose warnings have level 0.0001, one is rare already
+    # of tests, whose warnings have level 0.0001, one is rare already
+    assert warned <= (2 if name in RATES else 1)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -403,9 +402,8 @@ def test_units_and_shifts_of_columns_do_not_matter(likelihood):
         for Z in (X, X * [1e-3, 50.0] + [700.0, -3.0])
     )
     for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
-        np.testing.assert_allclose(
-            one[variable], two[variable], rtol=1e-5, atol=1e-8
-        )  # as both fits stop
+        # as both fits stop
+        np.testing.assert_allclose(one[variable], two[variable], rtol=1e-5, atol=1e-8)
     slopes = {"coef": ["x1", "x2"]}
     np.testing.assert_allclose(
         one["dfbetas"].sel(slopes), two["dfbetas"].sel(slopes), rtol=1e-4, atol=1e-7
@@ -433,9 +431,8 @@ def test_leaving_a_row_out_is_exact_for_least_squares():
     s = again.solution.stats["sigma_unbiased"]
     unscaled = fit.std_error.values / fit.solution.stats["sigma_unbiased"]
     moved = (fit.coef.values - again.coef.values) / (s * unscaled)
-    np.testing.assert_allclose(
-        found["dfbetas"][k], moved, rtol=1e-9
-    )  # rounding, through two solves
+    # rounding, through two solves
+    np.testing.assert_allclose(found["dfbetas"][k], moved, rtol=1e-9)
     error = y[k] - again.predict(X[[k]])["mean"].item()
     known = error * np.sqrt(1 - found["leverage"].values[k]) / s
     np.testing.assert_allclose(found["studentised"][k], known, rtol=1e-9)
@@ -472,9 +469,8 @@ def test_two_classes_of_a_softmax_are_a_logistic_regression():
     y = drawn("bernoulli", rng, X)
     one, two = fit_of(X, y, "bernoulli"), fit_of(X, y, "categorical")
     a, b = influence_measures(one), influence_measures(two)
-    np.testing.assert_allclose(
-        a["leverage"], b["leverage"], rtol=1e-5
-    )  # as the fits stop
+    # as the fits stop
+    np.testing.assert_allclose(a["leverage"], b["leverage"], rtol=1e-5)
     np.testing.assert_allclose(a["cook"], b["cook"], rtol=1e-5)
     np.testing.assert_allclose(reset(one).statistic, reset(two).statistic, rtol=1e-5)
     said = [DIAGNOSTICS["calibration"]().run(f)[0].statistic for f in (one, two)]
@@ -610,9 +606,8 @@ def test_the_leverage_picture_shows_the_measures_and_names_the_worst_row():
         ax.collections[0].get_offsets(), np.c_[found["leverage"], found["internal"]]
     )
     assert ax.texts[0].get_text() == "7"
-    for line in ax.lines[
-        1:
-    ]:  # but the line at zero, every point of a contour has its distance
+    # but the line at zero, every point of a contour has its distance
+    for line in ax.lines[1:]:
         h, r = line.get_data()
         D = r**2 * h / (1 - h) / 3
         np.testing.assert_allclose(np.nanmax(D) - np.nanmin(D), 0.0, atol=1e-12)
@@ -799,9 +794,8 @@ def test_a_p_value_below_what_draws_can_tell_is_not_called_simulated():
     assert "simulated" not in found.sentence
 
 
-WAVES = np.cumsum(
-    np.random.default_rng(4).normal(size=120)
-)  # neighbours alike, and a spread that grows with x
+# neighbours alike, and a spread that grows with x
+WAVES = np.cumsum(np.random.default_rng(4).normal(size=120))
 RISING = np.linspace(0.0, 3.0, 120)
 
 

@@ -108,9 +108,8 @@ def test_the_order_of_rows_changes_nothing(likelihood, method):
         ),
         method,
     )
-    if (
-        method.name == "bootstrap"
-    ):  # a seed draws row numbers, so that other rows stand in each replicate
+    # a seed draws row numbers, so that other rows stand in each replicate
+    if method.name == "bootstrap":
         np.testing.assert_allclose(two.coef, one.coef, rtol=RTOL, atol=ATOL)
         return
     same_moments(two, *moments(one))
@@ -157,9 +156,8 @@ def test_units_of_columns_are_units_of_coefficients(likelihood, method):
     beta, cov = moved_columns(one, SHIFT, STRETCH)
     found, spread = moments(two)
     se = np.sqrt(np.einsum("iaia->ia", cov))
-    np.testing.assert_allclose(
-        (found - beta) / se, 0.0, atol=1e-6
-    )  # in standard errors
+    # in standard errors
+    np.testing.assert_allclose((found - beta) / se, 0.0, atol=1e-6)
     shape = np.einsum("ia,kb->iakb", se, se)
     np.testing.assert_allclose((spread - cov) / shape, 0.0, atol=1e-6)
     same_rest(two, one)
@@ -273,9 +271,8 @@ def test_an_offset_along_a_column_shifts_its_coefficient(likelihood, method):
     assert two.log_likelihood == pytest.approx(
         one.log_likelihood, rel=1e-9, abs=method.accuracy
     )
-    if (
-        method.target == "mode"
-    ):  # the same means and intervals at new rows, given their offset
+    # the same means and intervals at new rows, given their offset
+    if method.target == "mode":
         new = X[:5] + 0.3
         left, right = one.predict(new), two.predict(new, offset=new[:, [1]] * c)
         for name in ("mean", "mean_lower", "mean_upper"):

@@ -259,9 +259,8 @@ def test_a_scale_for_each_column_prunes_those_without_evidence():
     scale = np.asarray(fit.model.joint.blocks[-1].prior.scale)
     gone = np.abs(fit.coef.values[1:]) < 1e-12
     assert not gone[:3].any()
-    assert (
-        gone[3:].sum() >= 4
-    )  # under no signal a column is pruned when q^2 < s, which has probability 0.68
+    # under no signal a column is pruned when q^2 < s, which has probability 0.68
+    assert gone[3:].sum() >= 4
     gamma, size = mackay(fit, [int(j) + 1 for j in np.flatnonzero(~gone)], scale[~gone])
     np.testing.assert_allclose(gamma, size, rtol=1e-7)
     said = next(n for n in map(str, fit.notes) if n.startswith("pruned"))
@@ -280,9 +279,8 @@ def test_a_scale_for_each_column_prunes_those_without_evidence():
 
 def test_no_signal_has_no_scale():
     y = np.tile([1.0, -1.0, -1.0, 1.0], 10)
-    X = np.c_[
-        np.tile([1.0, 1.0, -1.0, -1.0], 10), np.tile([1.0, -1.0, 1.0, -1.0], 10)
-    ]  # both orthogonal to y
+    # both orthogonal to y
+    X = np.c_[np.tile([1.0, 1.0, -1.0, -1.0], 10), np.tile([1.0, -1.0, 1.0, -1.0], 10)]
     fit = pr.fit(
         pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence"
     )
@@ -297,9 +295,8 @@ def test_more_columns_than_rows_and_correlated_columns():
     with pytest.raises(pr.Incompatible, match="can reproduce the response"):
         pr.fit(wide, "evidence")  # one scale for 40 columns explains every row
     fit = pr.fit(wide, Evidence(per_column=True))
-    assert (
-        0.2 < fit.aux["sigma"] < 0.7
-    )  # 0.5; seven columns or so take part in the noise
+    # 0.5; seven columns or so take part in the noise
+    assert 0.2 < fit.aux["sigma"] < 0.7
     np.testing.assert_allclose(fit.coef[1:3], [1.5, -1.5], atol=0.5)
     held = pr.fit(wide.with_aux(sigma=0.5), "evidence")
     assert np.abs(held.coef[1:3].values).min() > 5 * np.abs(held.coef[3:].values).mean()

@@ -99,9 +99,8 @@ def test_off_the_rows_predictions_are_those_of_quadrature(fitted):
     _, mean, sd = by_grid(NEW)
     drawn = fitted.predictive(NEW).means()
     np.testing.assert_allclose((drawn.mean(0) - mean) / sd, 0.0, atol=0.05)
-    np.testing.assert_allclose(
-        drawn.std(0), sd, rtol=0.05
-    )  # the tails of the amplitude are long
+    # the tails of the amplitude are long
+    np.testing.assert_allclose(drawn.std(0), sd, rtol=0.05)
     found = fitted.predict(NEW)
     np.testing.assert_allclose(found["mean"], drawn.mean(0), rtol=1e-12)
     new = (found["new_upper"] - found["new_lower"]).values
@@ -306,9 +305,8 @@ def test_other_likelihoods_at_a_length_that_is_nearly_known_are_those_of_a_state
     assert drawn.solution.status.good
     one, other = (fit.predictive(NEW).means() for fit in (drawn, stated))
     sd = other.std(0)
-    np.testing.assert_allclose(
-        (one.mean(0) - other.mean(0)) / sd, 0.0, atol=0.1
-    )  # of some 2,000 independent draws each
+    # of some 2,000 independent draws each
+    np.testing.assert_allclose((one.mean(0) - other.mean(0)) / sd, 0.0, atol=0.1)
     np.testing.assert_allclose(one.std(0), sd, rtol=0.12)
 
 

@@ -28,9 +28,8 @@ def shares(a: pr.Fit, b: pr.Fit) -> tuple[np.ndarray, np.ndarray]:
     """Shifts and logs of SE ratios (param, cause) of an explanation by a path, which sum to what they explain."""
     found = pr.explain(a, b)
     assert not found.without_path
-    if {a.method.name, b.method.name} == {
-        "newton"
-    }:  # what they report is the mode of the path
+    # what they report is the mode of the path
+    if {a.method.name, b.method.name} == {"newton"}:
         assert "convergence" not in found.shares["cause"]
     for quantity, total in (("shift", "difference"), ("log_se", "log_se_ratio")):
         s = found.shares
@@ -514,9 +513,8 @@ def test_the_sandwich_of_a_penalised_mode_is_no_other_covariance():
     assert found.without_path
     # both errors are HC0, one with the prior in its bread, which is the prior's part
     assert found.shares["cause"].values.tolist() == ["prior"]
-    assert (
-        float(np.abs(found.shares["log_se"].sel(cause="prior")).max()) < 0.01
-    )  # Normal(5) does next to nothing
+    # Normal(5) does next to nothing
+    assert float(np.abs(found.shares["log_se"].sel(cause="prior")).max()) < 0.01
     np.testing.assert_allclose(
         found.shares["log_se"].sum("cause"), found.shares["log_se_ratio"], atol=1e-12
     )

@@ -277,16 +277,14 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
             r"(\d+)% of the draws",
             told[0],
         )
-        assert (
-            0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)
-        )  # by 100 of the 400 draws
+        # by 100 of the 400 draws
+        assert 0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)
         by_chain = with_served_lengths(
             model,
             replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)),
         )
-        assert [str(note) for note in by_chain.notes] == [
-            told[0]
-        ]  # whatever made the draws
+        # whatever made the draws
+        assert [str(note) for note in by_chain.notes] == [told[0]]
 
 
 def test_a_length_found_beyond_what_sines_serve_is_told():
@@ -601,9 +599,8 @@ def test_of_hyperparameters_it_is_not_said_that_the_data_hardly_move_the_functio
     table = power_scaling(drawn).assign(
         prior=0.2, likelihood=0.01, reading="the prior alone decides"
     )
-    module = sys.modules[
-        PowerScalingDiagnostic.__module__
-    ]  # whose name its function has too
+    # whose name its function has too
+    module = sys.modules[PowerScalingDiagnostic.__module__]
     monkeypatch.setattr(module, "power_scaling", lambda fit: table)
     alone, above = PowerScalingDiagnostic().run(drawn)
     assert set(alone.columns) == {"Intercept", "z", "sigma"}

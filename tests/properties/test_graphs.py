@@ -217,9 +217,8 @@ def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood
     model = model_for(likelihood, prior, n=20)
     made = model.to_pymc(noncentered=False)
     offsets = {v.name for v in model.to_pymc().free_RVs if "_offset" in v.name}
-    each = [f"[{outcome}]" for outcome in likelihood.outcomes] or [
-        ""
-    ]  # hyperparameters of each linear predictor
+    # hyperparameters of each linear predictor
+    each = [f"[{outcome}]" for outcome in likelihood.outcomes] or [""]
     scales = {
         f"{name}{of}"
         for of in each
@@ -298,9 +297,8 @@ def test_a_mixture_of_uniforms_is_the_exponential_power(q):
     y, w = half_line(0.7 * 1.8)
     side = np.cumsum(w * np.exp(prior.log_prob(0.4 + y[:, None, None], 1.8)))
     exact = 0.5 + np.sign(draws) * np.interp(np.abs(draws), y, side)
-    assert (
-        np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
-    )  # half a step of the quadrature
+    # half a step of the quadrature
+    assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
 
 
 def test_a_prior_with_a_cusp_is_written_as_a_mixture_of_uniforms():

@@ -271,9 +271,8 @@ def test_bounds_by_the_largest_error_are_within_a_few_times_the_loss(
         assert promise.bound == pytest.approx(
             promise.comparator_loss + precision * u @ u + e2 * det, rel=1e-9
         )
-        assert (
-            promise.bound < 60 * promise.cumulative_loss
-        )  # (1 + r^2 / precision) L_u would be 1e9 of it
+        # (1 + r^2 / precision) L_u would be 1e9 of it
+        assert promise.bound < 60 * promise.cumulative_loss
     promise = kept(online.run(online.nlms(0.5), X, y))
     assert promise.bound < 3 * promise.cumulative_loss
     assert "eps + ||x||^2" in promise.quantity
@@ -333,9 +332,8 @@ def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(
         assert promise.random_risk_limit(0.2) == pytest.approx(
             path.mistakes / 30 + np.sqrt(np.log(5) / 60)
         )
-    assert abs(np.mean(bounds)) < 4 * np.std(bounds) / np.sqrt(
-        120
-    )  # E[mistakes] / rounds is the risk of a draw
+    # E[mistakes] / rounds is the risk of a draw
+    assert abs(np.mean(bounds)) < 4 * np.std(bounds) / np.sqrt(120)
     assert beyond <= 0.2 * 120
     with pytest.raises(DataError, match="record=Record"):
         online.run(

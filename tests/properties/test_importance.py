@@ -83,9 +83,8 @@ def test_resampling_takes_every_point_as_often_as_its_weight_to_within_one(rng):
     assert (np.abs(counts - share) < 1.0).all()
     # unbiased: a count is its floor or its ceiling, with a standard error of at most 1/2 / sqrt(400)
     assert np.abs(counts.mean(0) - share).max() < FAR * 0.025
-    assert (
-        np.diff(resample_systematically(w, 150, rng)) >= 0
-    ).all()  # copies side by side
+    # copies side by side
+    assert (np.diff(resample_systematically(w, 150, rng)) >= 0).all()
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------
@@ -99,9 +98,8 @@ def on_a_grid(model: pr.Model) -> tuple[Array, Array, float]:
     H = model.value_grad_hessian(s.beta, **s.aux).curvature
     root = np.linalg.cholesky(np.linalg.inv(H))
     d = len(centre)
-    u = np.sinh(
-        np.linspace(-3.4, 3.4, {1: 2001, 2: 301, 3: 81}[d])
-    )  # to 15 standard deviations, denser inside
+    # to 15 standard deviations, denser inside
+    u = np.sinh(np.linspace(-3.4, 3.4, {1: 2001, 2: 301, 3: 81}[d]))
     step = np.gradient(np.linspace(-3.4, 3.4, len(u))) * np.sqrt(1 + u**2)
     z = np.stack(np.meshgrid(*[u] * d, indexing="ij"), -1).reshape(-1, d)
     log_step = sum(np.log(v).ravel() for v in np.meshgrid(*[step] * d, indexing="ij"))
@@ -172,9 +170,8 @@ def test_moments_and_evidence_are_those_of_the_posterior(likelihood, prior, q, n
         np.abs(np.sqrt(s.scale.diagonal()) / sd[:k] - 1.0).max()
         < FAR * s.stats["mcse_sd"]
     )
-    for i, a in enumerate(
-        model.unknown
-    ):  # resampled draws, worth what the weights are worth
+    # resampled draws, worth what the weights are worth
+    for i, a in enumerate(model.unknown):
         assert abs(np.log(s.draws[a]).mean() - mean[k + i]) < FAR * sd[k + i] / np.sqrt(
             s.stats["ess"]
         )
@@ -225,9 +222,8 @@ def test_a_gaussian_posterior_is_the_exact_one(prior, sigma, exact, weighted):
     for a in model.unknown:
         error = truth.solution.aux_sd[a] / np.sqrt(s.stats["ess"])
         assert abs(fit.aux[a] - truth.aux[a]) < FAR * error
-        assert s.aux_sd[a] == pytest.approx(
-            truth.solution.aux_sd[a], rel=0.2
-        )  # a skew density
+        # a skew density
+        assert s.aux_sd[a] == pytest.approx(truth.solution.aux_sd[a], rel=0.2)
     assert ("log_evidence" in s.stats) == ("log_evidence" in truth.solution.stats)
     if "log_evidence" in s.stats:
         assert (
@@ -268,9 +264,8 @@ def test_monte_carlo_errors_are_what_they_say():
             ]
         )
     found = np.std(z, 0)
-    assert (
-        np.abs(np.log(found)) < FAR / np.sqrt(2 * 60)
-    ).all()  # the standard error of a log standard deviation
+    # the standard error of a log standard deviation
+    assert (np.abs(np.log(found)) < FAR / np.sqrt(2 * 60)).all()
     assert (np.abs(np.mean(z, 0)) < FAR / np.sqrt(60)).all()
 
 
@@ -450,9 +445,8 @@ def test_the_ladder_ends_at_the_first_rung_that_holds_and_says_why(model, rung, 
     assert (settled.method.draws, settled.method.chains) == (300, 2)
     assert str(settled.notes[0]).startswith(f"posterior took {rung}: ")
     assert re.search(why, str(settled.notes[0]))
-    if (
-        rung != "importance"
-    ):  # a rung that follows starts from the same seed as one that is asked for by name
+    # a rung that follows starts from the same seed as one that is asked for by name
+    if rung != "importance":
         assert rng.random() == np.random.default_rng(0).random()
 
 
@@ -479,9 +473,8 @@ def test_the_importance_rung_is_computed_once(monkeypatch):
 
 
 def test_weights_worth_few_draws_are_not_enough(monkeypatch):
-    monkeypatch.setattr(
-        "probreg.inference.posterior._ESS", 1000.0
-    )  # as many as there are draws
+    # as many as there are draws
+    monkeypatch.setattr("probreg.inference.posterior._ESS", 1000.0)
     settled = Posterior(max_k=5.0).resolve(
         model_for(pr.Poisson(), Normal(0.8)), np.random.default_rng(0)
     )
@@ -525,9 +518,8 @@ def test_ranks_are_uniform(likelihood):
         np.linspace(-1, 1.5, 20), y, likelihood=likelihood, prior=prior, aux=aux
     )
     found = pr.sbc(model, "importance", 60, seed=4)
-    assert (
-        found.p_value.min() > 1e-3
-    )  # for five quantities one seed in two hundred says less
+    # for five quantities one seed in two hundred says less
+    assert found.p_value.min() > 1e-3
     lost = sum(found.failures.values())
     assert found.ranks.sizes["replicate"] + lost == 60
     assert lost < 6
@@ -609,9 +601,8 @@ def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monke
         + u
     )
     w = np.exp(log_p - log_p.max())
-    assert exact.aux["sigma"] == pytest.approx(
-        w @ s / w.sum(), rel=1e-3
-    )  # the trapezoid cuts an edge, and a long tail
+    # the trapezoid cuts an edge, and a long tail
+    assert exact.aux["sigma"] == pytest.approx(w @ s / w.sum(), rel=1e-3)
     assert pr.fit(model, "posterior").method.name == "quadrature"
 
     def refuses(self, *given):

@@ -59,9 +59,8 @@ def test_one_scale_with_sigma_held_is_a_one_dimensional_integral() -> None:
     weight = np.exp((value := problem.surface.values(theta)) - logsumexp(value))
     tau = np.exp(theta[:, 0])
     found = pr.fit(model, Integrate(nodes=4096), seed=1).solution
-    mean_of_tau, sd_of_tau = found.scalars[
-        "tau"
-    ]  # of draws, which follow the weights to within one of each node
+    # of draws, which follow the weights to within one of each node
+    mean_of_tau, sd_of_tau = found.scalars["tau"]
     assert mean_of_tau == pytest.approx(weight @ tau, rel=1e-2)
     assert sd_of_tau == pytest.approx(
         np.sqrt(weight @ tau**2 - (weight @ tau) ** 2), rel=2e-2
@@ -279,13 +278,11 @@ def test_what_it_cannot_integrate_is_refused_with_what_can(model, said: str) -> 
 
 
 def test_nodes_that_do_not_settle_are_refused_with_what_to_do(monkeypatch) -> None:
-    far = pr.Normal(
-        pr.priors.HalfCauchy(1e-3)
-    )  # near zero by the prior, of size one by the data: two modes each
+    # near zero by the prior, of size one by the data: two modes each
+    far = pr.Normal(pr.priors.HalfCauchy(1e-3))
     model = model_of("gaussian", {"x0": far, "x1": far})
-    assert (
-        pr.fit(model, "integrate", seed=0).solution.stats["k_hat"] < 0.67
-    )  # by nodes about where the first found the mass
+    # by nodes about where the first found the mass
+    assert pr.fit(model, "integrate", seed=0).solution.stats["k_hat"] < 0.67
     monkeypatch.setattr("probreg.inference.exact.integrate._ROUNDS", 0)
     with pytest.raises(
         NotConverged,
@@ -337,9 +334,8 @@ def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(
 @pytest.mark.slow
 def test_weights_that_are_refused_leave_an_approximation_and_say_so() -> None:
     rows = np.random.default_rng(1)
-    wide = rows.normal(
-        size=(20, 45)
-    )  # separated: a posterior far from a normal in every direction
+    # separated: a posterior far from a normal in every direction
+    wide = rows.normal(size=(20, 45))
     z = (3 * wide[:, 0] + rows.logistic(size=20) > 0).astype(int)
     prior = pr.Normal(pr.HalfNormal(3.0))
     model = pr.Model.from_arrays(
@@ -413,9 +409,8 @@ def raw_curvature(
 @pytest.mark.slow
 def test_posterior_goes_on_to_the_sampler_where_nodes_do_not_settle() -> None:
     far, rows = pr.Normal(pr.priors.HalfCauchy(1e-3)), np.random.default_rng(1)
-    few = rows.normal(
-        size=(6, 4)
-    )  # the scales of four columns from six rows: some zero, some large, in several ways
+    # the scales of four columns from six rows: some zero, some large, in several ways
+    few = rows.normal(size=(6, 4))
     y = few @ [3.0, 0.5, 0.0, 0.0] + rows.normal(size=6)
     model = pr.Model.from_arrays(
         few, y, columns=NAMES[:4], prior=dict.fromkeys(NAMES[:4], far)

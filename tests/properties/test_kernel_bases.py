@@ -123,9 +123,8 @@ def test_pivoted_cholesky_stops_at_its_tolerance():
         one_less = basis(K, X, "cholesky", tol=tol, size=found.size - 1)
         assert one_less.error > tol
         A = found.anchors
-        explained = K(X, A) @ np.linalg.solve(
-            K(A), K(A, X)
-        )  # k(x, A) k(A, A)^-1 k(A, x)
+        # k(x, A) k(A, A)^-1 k(A, x)
+        explained = K(X, A) @ np.linalg.solve(K(A), K(A, X))
         assert found.error == pytest.approx(
             np.trace(K(X) - explained) / len(X), abs=1e-10
         )
@@ -172,9 +171,8 @@ def off(found, k, x):
 def test_the_error_of_sines_is_at_most_what_is_stated(k, tol):
     x = np.linspace(-1.0, 1.0, 81)
     found = basis(k, x, "hsgp", tol=tol)
-    assert (
-        off(found, k, x) <= found.error <= 3.0 * tol * k.bound
-    )  # two images and the tail
+    # two images and the tail
+    assert off(found, k, x) <= found.error <= 3.0 * tol * k.bound
 
 
 def test_the_half_width_and_where_the_variance_falls():

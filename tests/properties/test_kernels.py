@@ -115,9 +115,8 @@ def test_slopes_are_differences(k):
 @every
 def test_hyperparameters_are_set_by_their_names(k):
     assert k.at(**k.hyper) == k
-    assert len(k.hyper) == sum(
-        len(numbers(part)) for part in k._walk()
-    )  # no name stands for two
+    # no name stands for two
+    assert len(k.hyper) == sum(len(numbers(part)) for part in k._walk())
     moved = k.at(**{name: 1.1 * value for name, value in k.hyper.items()})
     assert moved.hyper == pytest.approx(
         {name: 1.1 * value for name, value in k.hyper.items()}, rel=1e-15
@@ -247,13 +246,11 @@ def test_direct_sums_and_columns():
     np.testing.assert_allclose(
         (a.on(0) + b.on(1))(X, Z), a(X[:, 0], Z[:, 0]) + b(X[:, 1], Z[:, 1]), rtol=1e-14
     )
-    np.testing.assert_allclose(
-        (a.on(0) * a.on(1))(X, Z), a(X, Z), rtol=1e-13
-    )  # a Gaussian is the product of its columns
+    # a Gaussian is the product of its columns
+    np.testing.assert_allclose((a.on(0) * a.on(1))(X, Z), a(X, Z), rtol=1e-13)
     three = np.column_stack([X, X[:, 0] ** 2])
-    np.testing.assert_allclose(
-        a.on(1).on(2, 0)(three), a(three[:, 0]), rtol=1e-14
-    )  # columns of columns
+    # columns of columns
+    np.testing.assert_allclose(a.on(1).on(2, 0)(three), a(three[:, 0]), rtol=1e-14)
     named = (a.on("u") + kernels.RBF(1.0, scaled=True).on("v")).resolve(X, ["u", "v"])
     np.testing.assert_allclose(
         named(X), a(X[:, 0]) + kernels.RBF(X[:, 1].std(ddof=1))(X[:, 1]), rtol=1e-12

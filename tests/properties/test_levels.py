@@ -78,9 +78,8 @@ def test_in_memory(name):
         order,
     )
     column = table["g"].combine_chunks() if isinstance(table, pa.Table) else table["g"]
-    order = (
-        SORTED if name == "arrow of pandas, categories given" else order
-    )  # a column has no word of pandas
+    # a column has no word of pandas
+    order = SORTED if name == "arrow of pandas, categories given" else order
     model = pr.Model.from_arrays(Y, column, likelihood="categorical")
     assert model.likelihood.levels == order
 

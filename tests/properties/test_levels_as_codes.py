@@ -329,9 +329,8 @@ def test_levels_without_an_event_have_no_estimate_and_the_others_are_as_of_writt
         one, two = pr.fit(dense), pr.fit(short)
     assert two.solution.status is one.solution.status
     assert two.solution.detail == one.solution.detail
-    assert np.isnan(
-        two.std_error.values[[3, 5]]
-    ).all()  # columns: Intercept, x, l1 to l5, z
+    # columns: Intercept, x, l1 to l5, z
+    assert np.isnan(two.std_error.values[[3, 5]]).all()
     assert np.array_equal(np.isnan(one.std_error), np.isnan(two.std_error))
     assert np.allclose(one.std_error, two.std_error, rtol=1e-4, equal_nan=True)
 

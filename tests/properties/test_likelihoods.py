@@ -76,9 +76,8 @@ def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
     y = likelihood.sample(
         rng, eta, **auxiliaries(likelihood), **given_for(likelihood, n)
     )
-    if (
-        breaks := kinks(likelihood)
-    ) is not None:  # differences do not reach over a kink
+    # differences do not reach over a kink
+    if (breaks := kinks(likelihood)) is not None:
         y = y + 0.2 * (np.abs((y - eta[:, 0])[:, None] - breaks).min(1) < 0.1)
     return y, eta
 
@@ -182,9 +181,8 @@ def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
             float(likelihood.log_prob(y[i], eta[i], **aux)), rel=1e-13, abs=1e-14
         )
         numeric = gradient(lambda v, i=i: at(i, v).log_prob[0], x)
-        np.testing.assert_allclose(
-            g, numeric, rtol=1e-7, atol=1e-8
-        )  # exp(4 log sigma) has large fifth derivatives
+        # exp(4 log sigma) has large fifth derivatives
+        np.testing.assert_allclose(g, numeric, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(
             H, -gradient(lambda v, i=i: at(i, v).gradient[0], x), rtol=1e-7, atol=1e-7
         )
@@ -205,9 +203,8 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
         expected = np.einsum("n,na,nb->ab", p, s, s)
         found = likelihood.information(e[None], **aux, **told(likelihood))[0]
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(
-            p @ s, 0.0, atol=1e-10
-        )  # and the score has mean zero
+        # and the score has mean zero
+        np.testing.assert_allclose(p @ s, 0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -361,9 +358,8 @@ def test_draws_follow_the_density(likelihood):
                 )
             )
             share = np.array([(y == k).reshape(n, -1).all(1).mean() for k in atoms])
-            assert (
-                np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-12
-            ).all()  # five standard errors
+            # five standard errors
+            assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-12).all()
 
 
 @every
@@ -510,9 +506,8 @@ def test_the_recession_cone_is_where_the_likelihood_never_falls(likelihood):
     steps = np.linspace(0, 30, 40)[:, None, None]
     aux = auxiliaries(likelihood)
     path = likelihood.log_prob(y, eta + steps * direction, **aux)
-    far = likelihood.log_prob(
-        y, eta + 1e6 * direction, **aux
-    )  # counts that nearly balance fall late
+    # counts that nearly balance fall late
+    far = likelihood.log_prob(y, eta + 1e6 * direction, **aux)
     for i in range(len(y)):
         met.add((bool(outside[i]), bool(direction[i].any())))
         if outside[i]:

@@ -127,9 +127,8 @@ def test_a_mode_has_a_certificate(model, method):
     fit = pr.fit(model, method)
     assert fit.solution.status.good
     x, se = vector(fit), units(fit)
-    if isinstance(
-        model.likelihood, ProximalLikelihood
-    ):  # a mode on kinks has no gradient: `test_kinks` holds its certificate
+    # a mode on kinks has no gradient: `test_kinks` holds its certificate
+    if isinstance(model.likelihood, ProximalLikelihood):
         assert fit.solution.stats["kkt"] < 1e-9
     else:
         # where the second derivative jumps, differences over 2e-3 standard errors are off by its share of the rows
@@ -176,9 +175,8 @@ SANDWICHED = [
 def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
     fit = pr.fit(model, method)
     x, se, k = vector(fit), units(fit), model.shape[0] * model.shape[1]
-    if (
-        method.name == "closed_form"
-    ):  # states sigma's factor in its notes; given sigma the curvature is that of beta
+    # states sigma's factor in its notes; given sigma the curvature is that of beta
+    if method.name == "closed_form":
         s = fit.solution
         sigma = s.stats["sigma_unbiased"] if s.df is not None else fit.aux["sigma"]
         at = {} if model.fixed else {"sigma": sigma}
@@ -191,9 +189,8 @@ def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
             x[:k],
             0.05,
         )
-    elif (
-        model.likelihood.expected_curvature or model.likelihood.name == "huber"
-    ):  # whose second derivative jumps
+    elif model.likelihood.expected_curvature or model.likelihood.name == "huber":
+        # whose second derivative jumps
         H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     else:
         H = -gradient(
@@ -234,19 +231,16 @@ def test_draws_match_the_reported_moments(model, method):
         assert method.name == "importance"
         pytest.skip(f"weighted draws refuse by their k-hat: {refusal}")
     mean, cov, n = whitened(fit)
-    assert np.abs(mean).max() < 5 / np.sqrt(
-        n
-    )  # independent draws: five standard errors
-    assert np.abs(cov - np.eye(len(mean))).max() < 6 * np.sqrt(
-        3 / n
-    )  # sqrt(2/n) for a normal, a little more for a t
+    # independent draws: five standard errors
+    assert np.abs(mean).max() < 5 / np.sqrt(n)
+    # sqrt(2/n) for a normal, a little more for a t
+    assert np.abs(cov - np.eye(len(mean))).max() < 6 * np.sqrt(3 / n)
     for a in model.unknown:
         v = fit.solution.draws[a]
         assert (v > 0).all()
         assert abs(v.mean() - fit.aux[a]) < 5 * v.std() / np.sqrt(n)
-        assert v.std() == pytest.approx(
-            fit.solution.aux_sd[a], rel=0.2
-        )  # a skew density: 1500 draws give 4 %
+        # a skew density: 1500 draws give 4 %
+        assert v.std() == pytest.approx(fit.solution.aux_sd[a], rel=0.2)
     assert fit.std_error.values.ravel() == pytest.approx(
         np.sqrt(np.diagonal(fit.covariance())), rel=1e-12
     )
@@ -287,9 +281,8 @@ def test_a_refusal_names_methods_that_can(method):
 
 def test_every_accepted_prior_can_be_fitted_by_auto():
     for model, _ in TRIPLES[:: len(METHOD_CASES)]:
-        if "improper" in (
-            METHODS["auto"]().obstacle(model) or ""
-        ):  # and there is no mode
+        # and there is no mode
+        if "improper" in (METHODS["auto"]().obstacle(model) or ""):
             with pytest.raises(
                 pr.Incompatible,
                 match="no method fits this model; nuts: the posterior is improper",
@@ -312,9 +305,8 @@ def test_laplace_log_q_is_the_density_of_its_draws(model, method):
     H = -gradient(
         lambda v: gradient(lambda b: density(model, x + se * b), v), np.zeros(len(x))
     )
-    if (
-        model.likelihood.name == "huber"
-    ):  # whose second derivative jumps where |r| = k, which differences step over
+    # whose second derivative jumps where |r| = k, which differences step over
+    if model.likelihood.name == "huber":
         H = model.value_grad_hessian(
             mode.solution.beta, **mode.aux
         ).curvature * np.outer(se, se)
@@ -440,9 +432,8 @@ def test_log_evidence_is_the_integral(prior, sigma, methods, weighted):
     exact = brute_evidence(model, model.unknown)
     for name in methods:
         found = pr.fit(model, name).solution.stats["log_evidence"]
-        assert found == pytest.approx(
-            exact, abs=1e-11
-        )  # both are sums of some hundred terms of order 10
+        # both are sums of some hundred terms of order 10
+        assert found == pytest.approx(exact, abs=1e-11)
     if has_closed_evidence(model):  # what a path of scales is compared by
         one = np.ones(1)
         found = log_evidence_at(RidgeModes.of(model, one), one)
@@ -542,9 +533,8 @@ def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
             == right.shape
             == (method.chains, method.draws, repeated.design.n)
         )
-        if (
-            method.name != "laplace"
-        ):  # whose draws follow the standardised columns, which weights do not move
+        # whose draws follow the standardised columns, which weights do not move
+        if method.name != "laplace":
             np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-6)
         drawn = a.tree["posterior_predictive"]["y"].shape
         assert drawn == b.tree["posterior_predictive"]["y"].shape
@@ -618,9 +608,8 @@ def test_successes_in_trials_are_bernoulli_rows(method):
     np.testing.assert_allclose(
         a.covariance(), b.covariance(), rtol=1e-6, atol=1e-9 + 2 * near * se.max() ** 2
     )
-    ways = np.log(
-        comb(trials, successes)
-    ).sum()  # the binomial coefficients, which rows written out do not have
+    # the binomial coefficients, which rows written out do not have
+    ways = np.log(comb(trials, successes)).sum()
     assert a.log_likelihood == pytest.approx(
         b.log_likelihood + ways, rel=1e-9, abs=near
     )
@@ -683,9 +672,8 @@ def test_a_weight_is_a_number_of_copies_under_nuts():
         pr.fit(m, pr.NUTS(draws=500, tune=300), seed=1) for m in (weighted, repeated)
     )
     sd = np.sqrt(np.diagonal(b.covariance())).reshape(b.coef.shape)
-    assert (
-        np.abs((a.coef - b.coef) / sd).max() < 0.2
-    )  # both means have Monte Carlo errors near sd / sqrt(1000)
+    # both means have Monte Carlo errors near sd / sqrt(1000)
+    assert np.abs((a.coef - b.coef) / sd).max() < 0.2
     np.testing.assert_allclose(a.std_error, b.std_error, rtol=0.2)
     assert a.tree["log_likelihood"]["y"].sizes["obs"] == repeated.design.n
 

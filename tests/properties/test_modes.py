@@ -152,9 +152,8 @@ def certificate(fit: pr.Fit) -> Array:
         for of in b.prior.members(len(at)) if isinstance(b.prior, GroupLaplace) else ():
             for predictor in range(model.shape[1]):
                 j = at[of, predictor]
-                if (
-                    low[j] != high[j]
-                ).any():  # at the kink: what a point of the ball D u, |u| <= 1, leaves of the slope
+                # at the kink: what a point of the ball D u, |u| <= 1, leaves of the slope
+                if (low[j] != high[j]).any():
                     D = 1 / (
                         np.broadcast_to(b.prior.scales, len(at))[of]
                         * unit(model, b, known)

@@ -383,9 +383,8 @@ def test_averaged_weights_keep_the_online_to_batch_bound(rng: np.random.Generato
     truth, m, step = np.array([1.0, -1.0, 0.5]), 40, 0.3
 
     def risk(w: np.ndarray) -> float:
-        return (
-            float(np.mean((atoms @ (w - truth)) ** 2)) + 0.25
-        )  # noise of variance 1/4
+        # noise of variance 1/4
+        return float(np.mean((atoms @ (w - truth)) ** 2)) + 0.25
 
     risks = []
     for _ in range(225):
@@ -400,9 +399,8 @@ def test_averaged_weights_keep_the_online_to_batch_bound(rng: np.random.Generato
         )
     for u in (truth, 0.5 * truth, np.zeros(P)):
         bound = risk(u) / (1 - step) + float(u @ u) / (step * m)
-        assert (
-            np.mean(risks) + 4 * np.std(risks) / 15 <= bound
-        )  # 4 standard errors of the mean of 225
+        # 4 standard errors of the mean of 225
+        assert np.mean(risks) + 4 * np.std(risks) / 15 <= bound
 
 
 def test_theory_picks_the_step_of_the_least_bound(rng: np.random.Generator):

@@ -153,9 +153,8 @@ FAMILIES = [
 @pytest.mark.parametrize("count", [80, pytest.param(200, marks=pytest.mark.slow)])
 def test_no_stream_breaks_a_bound(count: int, rng: np.random.Generator):
     for i, (X, y) in enumerate(streams(rng, count)):
-        name = FAMILIES[
-            i // 5 % len(FAMILIES)
-        ]  # of streams, every fifth turns against what was learnt
+        # of streams, every fifth turns against what was learnt
+        name = FAMILIES[i // 5 % len(FAMILIES)]
         learner = family(name, rng, float((X**2).sum(axis=1).max()))
         path = online.run(learner, X, y, record=QUICK)
         least = kept(path)

@@ -236,9 +236,8 @@ def test_statsmodels_finds_the_mode(family, prior):
             )
             .params
         )
-    assert (
-        distance_from_mode(m, np.asarray(b)[:, None]) < 1e-3
-    )  # its descent ends about there
+    # its descent ends about there
+    assert distance_from_mode(m, np.asarray(b)[:, None]) < 1e-3
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "poisson"])

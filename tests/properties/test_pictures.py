@@ -78,9 +78,8 @@ def fit_of(likelihood: str) -> pr.Fit:
 
 @cache
 def posterior() -> pr.Fit:
-    with warnings.catch_warnings(
-        action="ignore"
-    ):  # four short chains are enough to be drawn
+    # four short chains are enough to be drawn
+    with warnings.catch_warnings(action="ignore"):
         return pr.fit(model_of("gaussian"), pr.NUTS(draws=100, chains=4), seed=1)
 
 
@@ -195,9 +194,8 @@ def test_a_picture_is_of_the_size_that_is_asked_for_and_shows_itself_once(name):
     fig = PICTURES[name](told(name), figsize=(9.0, 8.0))
     assert tuple(fig.get_size_inches()) == (9.0, 8.0)
     assert isinstance(fig, Picture)
-    assert (
-        plt.get_fignums() == open_before
-    )  # pyplot, which would show it again, does not know it
+    # pyplot, which would show it again, does not know it
+    assert plt.get_fignums() == open_before
 
 
 @pytest.mark.slow

@@ -176,9 +176,8 @@ def test_fitted_draws_the_curve_of_predict_along_the_first_variable(likelihood, 
     curves = [
         line.get_ydata() for line in ax.lines if len(line.get_xdata()) == len(path.x)
     ]
-    np.testing.assert_allclose(
-        np.stack(curves, 1), mean, rtol=1e-12
-    )  # the same arithmetic on the same draws
+    # the same arithmetic on the same draws
+    np.testing.assert_allclose(np.stack(curves, 1), mean, rtol=1e-12)
     bands = {
         "gaussian": 3,
         "student": 3,
@@ -266,9 +265,8 @@ def test_series_differ_without_colour():
         )
         for look in looks
     ]
-    assert all(
-        abs(a - b) > 20 for a, b in pairwise(light)
-    )  # of 255, on a printer without colour
+    # of 255, on a printer without colour
+    assert all(abs(a - b) > 20 for a, b in pairwise(light))
 
 
 def test_quantile_residuals_of_the_true_model_are_standard_normal():
@@ -319,9 +317,8 @@ def test_a_transformed_variable_is_kept():
     fit = pr.fit(model)
     ax = plot.fitted(fit).axes[0]
     assert ax.get_xlabel() == "flipper_length_mm"
-    points = np.concatenate(
-        [c.get_offsets() for c in ax.collections[:2]]
-    )  # of the sex that the curve is of, and of the other
+    # of the sex that the curve is of, and of the other
+    points = np.concatenate([c.get_offsets() for c in ax.collections[:2]])
     kept = penguins.loc[model.design.labels, ["flipper_length_mm", "body_mass_g"]]
     of_curve = penguins.loc[model.design.labels, "sex"] == penguins["sex"].mode()[0]
     np.testing.assert_array_equal(

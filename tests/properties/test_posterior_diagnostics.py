@@ -158,9 +158,8 @@ def test_divergences():
 
 def test_energy():
     assert worst("energy", chains()) == Verdict.OK
-    (found,) = answer(
-        "energy", chains(energy=walk((4, 500), 0.95))
-    )  # E-BFMI is 2 (1 - rho) = 0.1
+    # E-BFMI is 2 (1 - rho) = 0.1
+    (found,) = answer("energy", chains(energy=walk((4, 500), 0.95)))
     assert found.verdict == Verdict.WARNING
     assert found.statistic < 0.3
 
@@ -301,9 +300,8 @@ def test_predictive_checks_of_heavy_tails():
     fit = lambda s: pr.fit(
         pr.Model.from_arrays(X, y, likelihood="student", aux={"sigma": s}), "laplace"
     )
-    assert "interquartile range of residuals" not in odd(
-        fit(0.85)
-    )  # a t4 of this scale has nearly normal quartiles
+    # a t4 of this scale has nearly normal quartiles
+    assert "interquartile range of residuals" not in odd(fit(0.85))
     assert "interquartile range of residuals" in odd(fit(2.0))
 
 
@@ -363,12 +361,10 @@ def test_loo_and_its_pit_are_those_of_refits(method):
     )
     mean, sd = left_out(X, y, 0.8, 2.0)
     exact = (-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum()
-    assert_allclose(
-        float(fit.loo().elpd), exact, atol=0.1
-    )  # 4,000 draws: 40 rows of Monte Carlo error below 0.01 each
-    assert_allclose(
-        loo_pit(fit), ndtr((y - mean) / sd), atol=0.02
-    )  # of a distribution function at 4,000 draws
+    # 4,000 draws: 40 rows of Monte Carlo error below 0.01 each
+    assert_allclose(float(fit.loo().elpd), exact, atol=0.1)
+    # of a distribution function at 4,000 draws
+    assert_allclose(loo_pit(fit), ndtr((y - mean) / sd), atol=0.02)
 
 
 def test_loo_pit_corrects_an_approximation():
@@ -379,9 +375,8 @@ def test_loo_pit_corrects_an_approximation():
     )
     each = y[:, None] * b - np.exp(b)
     expected, fit = [], pr.fit(model, LaplaceApproximation(draws=5000))
-    for i, u in enumerate(
-        uniforms(fit, np.arange(5))
-    ):  # the numbers that spread a count's own mass
+    # the numbers that spread a count's own mass
+    for i, u in enumerate(uniforms(fit, np.arange(5))):
         w = np.exp(each.sum(0) - each[i] - b**2 / 8)
         lower, upper = (
             np.sum(w * pdtr(k, np.exp(b))) / w.sum() if k >= 0 else 0.0
@@ -492,17 +487,15 @@ def test_power_scaling_is_the_slope_between_exact_posteriors(part):
         return ndtr((grid - of_likelihood * y.sum() / precision) * np.sqrt(precision))
 
     draws = fit.solution.draws["beta"]
-    grid = np.linspace(
-        draws.min(), draws.max(), 20_001
-    )  # the distance is a share of this range
+    # the distance is a share of this range
+    grid = np.linspace(draws.min(), draws.max(), 20_001)
     powers = [(a, 1.0) if part == "prior" else (1.0, a) for a in (0.99, 1.01)]
     slopes = [
         distance(cdf(1.0, 1.0), cdf(*both)) / abs(np.log2(both[0] * both[1]))
         for both in powers
     ]
-    assert_allclose(
-        power_scaling(fit)[part].iloc[0], np.mean(slopes), rtol=0.05
-    )  # 4,000 draws, a sd known to 1 %
+    # 4,000 draws, a sd known to 1 %
+    assert_allclose(power_scaling(fit)[part].iloc[0], np.mean(slopes), rtol=0.05)
 
 
 @pytest.mark.parametrize("S", [100, 4000])
@@ -558,13 +551,11 @@ def test_only_proper_parts_of_a_prior_are_scaled():
     fit = pr.fit(pr.Model.from_arrays(X, y, **settings), "laplace")
     theirs = az.psense(fit.tree, group="prior")
     coefficients = [theirs[name].item() for name in ("Intercept", "x1", "x2")]
-    assert_allclose(
-        power_scaling(fit)["prior"].iloc[:3], coefficients, rtol=1e-9
-    )  # the same sums of 4,000 terms
+    # the same sums of 4,000 terms
+    assert_allclose(power_scaling(fit)["prior"].iloc[:3], coefficients, rtol=1e-9)
     assert_allclose(
         power_scaling(fit)["prior"].loc["sigma"], theirs["sigma"].item(), rtol=1e-9
     )
     flat = pr.fit(pr.Model.from_arrays(X, y, prior={"x1": pr.Normal(50.0)}), "laplace")
-    assert (
-        power_scaling(flat)["prior"] < 1e-3
-    ).all()  # p(sigma) = 1 / sigma is not scaled
+    # p(sigma) = 1 / sigma is not scaled
+    assert (power_scaling(flat)["prior"] < 1e-3).all()

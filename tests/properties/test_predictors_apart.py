@@ -219,9 +219,8 @@ def test_a_standard_deviation_of_one_class_is_tested_alone():
     data = rows()
     fit = pr.fit(model("y ~ x + (1 | g)", data))
     found = pr.hypothesis(fit, "sd(Intercept | g)[c] = 0")
-    assert found.tests["RLRT"].statistic == pytest.approx(
-        0.0, abs=1e-4
-    )  # its estimate is zero
+    # its estimate is zero
+    assert found.tests["RLRT"].statistic == pytest.approx(0.0, abs=1e-4)
     other = pr.hypothesis(fit, "sd(Intercept | g)[b] = 0").tests["RLRT"]
     assert other.statistic > 5.0
     with pytest.raises(pr.errors.DataError):

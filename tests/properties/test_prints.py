@@ -132,9 +132,8 @@ def test_near_collinearity_is_a_warning_from_a_condition_index_of_a_thousand(
     "term", ["bs(z, df=8)", "g", "s(z)", "gp(z, length=0.5)", "poly(z, 3)"]
 )
 def test_a_spline_a_factor_and_a_kernel_are_one_thing_to_check(term):
-    g = np.repeat(
-        ["a", "b", "c", "d"], [94, 2, 2, 2]
-    )  # levels of two rows make columns that are nearly one another's
+    # levels of two rows make columns that are nearly one another's
+    g = np.repeat(["a", "b", "c", "d"], [94, 2, 2, 2])
     table = {"y": Z + RNG.normal(size=100), "z": Z, "g": g, "w": RNG.normal(size=100)}
     alone = pr.check(pr.Model.from_formula(f"y ~ {term} + w", table))
     assert not [f for f in alone if f.check in ("rank", "collinearity") and f.verdict]

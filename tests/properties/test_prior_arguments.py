@@ -75,9 +75,8 @@ def test_a_printed_prior_can_be_read_again(prior):
             "precision_matrix",
         ):  # printed in words after the call
             value = getattr(prior, f.name)
-            near = (
-                pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
-            )  # six digits are printed
+            # six digits are printed
+            near = pytest.approx(value, rel=1e-5) if isinstance(value, float) else value
             assert getattr(read, f.name) == near
 
 

@@ -170,9 +170,8 @@ def test_precision_and_center_are_the_curvature_and_its_zero(prior):
 
     start = np.random.default_rng(5).normal(size=Q)
     H = -gradient(lambda b: gradient(log_prob, b), start)
-    np.testing.assert_allclose(
-        H, prior.precision(Q), atol=1e-7
-    )  # two differences of a quadratic: rounding only
+    # two differences of a quadratic: rounding only
+    np.testing.assert_allclose(H, prior.precision(Q), atol=1e-7)
     np.testing.assert_allclose(
         gradient(log_prob, start),
         -prior.precision(Q) @ (start - prior.center(Q)),
@@ -207,9 +206,8 @@ def test_draws_follow_the_density(prior):
         exact = np.interp(x, y, total)
         # half a step of the quadrature, 1e-3 of the mass at most, is added to the bound
         assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
-    assert (
-        abs(np.corrcoef(draws[:, 0].T)[0, 1]) < 6 / np.sqrt(n) * 2
-    )  # heavy tails double the spread
+    # heavy tails double the spread
+    assert abs(np.corrcoef(draws[:, 0].T)[0, 1]) < 6 / np.sqrt(n) * 2
 
 
 @proper
@@ -228,9 +226,8 @@ def test_draws_have_each_columns_own_scale_and_location(prior):
         assert np.abs(error).max() < 6 * np.sqrt(2 / n)
     elif isinstance(prior.scale, tuple):
         scaled = iqr / np.array(prior.scale)
-        np.testing.assert_allclose(
-            scaled / scaled[0], 1.0, atol=0.12
-        )  # five standard errors of a ratio
+        # five standard errors of a ratio
+        np.testing.assert_allclose(scaled / scaled[0], 1.0, atol=0.12)
 
 
 @proper
@@ -525,9 +522,8 @@ def test_draws_of_a_joint_prior_go_to_their_columns():
         ("a", "b", "Intercept"): Normal((0.01, 0.01, 0.02), location=(1.0, 2.0, 3.0)),
     }
     draws, _ = joint(spec, COLUMNS, FREE).sample_with_hyper(rng, (4, 2), 9.0)
-    np.testing.assert_allclose(
-        draws, np.array([[3.0, 1.0, 2.0, 5.0]] * 2).T, atol=0.15
-    )  # seven standard deviations
+    # seven standard deviations
+    np.testing.assert_allclose(draws, np.array([[3.0, 1.0, 2.0, 5.0]] * 2).T, atol=0.15)
     inside = {
         "a": Normal(0.01, sigma_units=True),
         ("b", "c", "Intercept"): Normal(0.01),
@@ -538,9 +534,8 @@ def test_draws_of_a_joint_prior_go_to_their_columns():
             for _ in range(400)
         ]
     ).std(0)
-    np.testing.assert_allclose(
-        spread, [0.01, 0.5, 0.01, 0.01], rtol=0.2
-    )  # five standard errors of 400 draws
+    # five standard errors of 400 draws
+    np.testing.assert_allclose(spread, [0.01, 0.5, 0.01, 0.01], rtol=0.2)
 
 
 # ---- coefficients that share hyperparameters ------------------------------------------------------------------------
@@ -641,9 +636,8 @@ def test_draws_of_a_block_follow_its_density(prior):
     side = np.cumsum(w * np.exp(log_p(one, centre_of(one) + y, UNIT)))
     above = np.interp(np.abs(x - centre_of(one)), y, side)
     exact = 0.5 + np.sign(x - centre_of(one)) * above
-    assert (
-        np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
-    )  # half a step of the quadrature
+    # half a step of the quadrature
+    assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3
     scale = np.array([prior.sample(rng, (Q, 2)) for _ in range(200)])
     assert np.isfinite(scale).all()
 
@@ -723,9 +717,8 @@ def test_r2_is_the_share_of_the_variance_that_the_columns_explain():
     ratio = [
         np.square(Xc @ prior.sample(rng, (Q, 1))[:, 0]).mean() for _ in range(5_000)
     ]
-    assert np.mean(ratio) == pytest.approx(
-        2.0 / (3.0 - 1.0), rel=0.3
-    )  # heavy tailed: five standard errors
+    # heavy tailed: five standard errors
+    assert np.mean(ratio) == pytest.approx(2.0 / (3.0 - 1.0), rel=0.3)
     tau = prior.tau.sample(rng, 50_000)
     share = Q * tau**2 / (1 + Q * tau**2)
     assert share.mean() == pytest.approx(2 / 5, abs=5 * share.std() / np.sqrt(50_000))
@@ -822,9 +815,8 @@ def in_pymc(prior: Any, plain: Any, v: float) -> tuple[dict[str, float], float]:
     """The variable of PyMC's model at this v, and the log of its derivative by v."""
     if "sigma_squared" in plain.named_vars:
         return {"sigma_squared": v**2}, np.log(2 * v)
-    if (
-        "sigma_share" in plain.named_vars
-    ):  # of a variance: w / (1 + w), w = (v / scale)^2
+    # of a variance: w / (1 + w), w = (v / scale)^2
+    if "sigma_share" in plain.named_vars:
         w = (v / prior.scale) ** 2
         return {"sigma_share": w / (1 + w)}, np.log(2 * w / v / (1 + w) ** 2)
     return {"sigma": v}, 0.0

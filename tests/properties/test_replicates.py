@@ -114,9 +114,8 @@ def test_a_share_is_counted_with_the_data_among_the_draws():
             rng.normal(size=30), rng.poisson(2.0, 30), likelihood="poisson"
         )
     )
-    assert (
-        simulated_p_value(fit, lambda drawn: np.ones(len(drawn.y))) == 1.0
-    )  # ties count
+    # ties count
+    assert simulated_p_value(fit, lambda drawn: np.ones(len(drawn.y))) == 1.0
     own = fit.model.design.observed
     first = lambda drawn: (drawn.y == np.sort(own)).all(1) * 1.0
     ordered = np.argsort(own)

@@ -149,9 +149,8 @@ def test_pac_bayes_of_a_normal_posterior(ridge, rows):
         -2.0,
         3.0,
     )
-    assert one.bound.empirical == pytest.approx(
-        np.square(draws - y).mean(), rel=0.03
-    )  # 500 draws and 4,000
+    # 500 draws and 4,000
+    assert one.bound.empirical == pytest.approx(np.square(draws - y).mean(), rel=0.03)
     again = bounds.pac_bayes(
         risk=one.bound.empirical, n=120, divergence=divergence, most=25.0, draws=500
     )
@@ -362,9 +361,8 @@ def test_ranges_that_are_no_knowledge_are_refused(rows):
     for ends in ((1.0, 1.0), (3.0, -2.0), 4.0, (np.nan, 1.0)):
         with pytest.raises(pr.DataError, match="y_range is a pair of finite numbers"):
             pr.guarantee(fit, ends)
-    rated = pr.ols(
-        X, np.round(np.clip(2 + y, 1, 3))
-    )  # ends of a scale of whole numbers may be known
+    # ends of a scale of whole numbers may be known
+    rated = pr.ols(X, np.round(np.clip(2 + y, 1, 3)))
     assert "known before the rows, although these rows have its ends" in repr(
         pr.guarantee(rated, (1, 3))
     )
@@ -444,9 +442,8 @@ def test_an_insensitive_likelihood_is_judged_beyond_its_epsilon(rows):
     risk = np.maximum(
         0.0, np.abs(np.clip(fit.predict()["mean"].values, -2, 3) - y) - 0.2
     ).mean()
-    lam = 0.5 / (
-        2 * 4.0 * 120
-    )  # s / (2 tau^2 m), that is 1 / (2 C m) of support vectors with C = tau^2 / s
+    # s / (2 tau^2 m), that is 1 / (2 C m) of support vectors with C = tau^2 / s
+    lam = 0.5 / (2 * 4.0 * 120)
     given = {"risk": risk, "n": 120, "row_norm": 1.5, "width": 5.0, "epsilon": 0.2}
     want = bounds.stability(**given, lam=lam, half_width=2.5)
     assert lines[0].bound.value == pytest.approx(want.value, rel=1e-9)

@@ -287,9 +287,8 @@ FORMULAS = [
 def test_a_formula_at_files(
     tmp_path: Path, monkeypatch: Any, formula: str, options: dict[str, Any], kind: str
 ) -> None:
-    monkeypatch.setattr(
-        "probreg.data.blocks.files._SMALLEST", 29
-    )  # several batches in each file
+    # several batches in each file
+    monkeypatch.setattr("probreg.data.blocks.files._SMALLEST", 29)
     monkeypatch.setattr("probreg.data.blocks.files._NUMBERS", 29)
     data = table()
     here = pr.Model.from_formula(formula, data, **options)
@@ -302,9 +301,8 @@ def test_a_formula_at_files(
     new = data[:9]
     a, b = pr.fit(here, "newton").predict(new), pr.fit(there, "newton").predict(new)
     for name in a.data_vars:
-        if not name.startswith(
-            "new_"
-        ):  # from draws, whose axes are free where standard errors coincide
+        # from draws, whose axes are free where standard errors coincide
+        if not name.startswith("new_"):
             agree(b[name].values, a[name].values)
 
 
@@ -338,9 +336,8 @@ def test_files_that_declare_several_orders_declare_none(
     for i, (part, order) in enumerate(zip(parts, orders)):
         part = part.assign(hit=pd.Categorical(part.hit, categories=order.split()))
         write(tmp_path, part, "parquet")[0].rename(tmp_path / f"{i}.parquet")
-    here = pr.Model.from_formula(
-        "hit ~ x", data, likelihood="bernoulli"
-    )  # joined, they are plain text
+    # joined, they are plain text
+    here = pr.Model.from_formula("hit ~ x", data, likelihood="bernoulli")
     same_model(
         here,
         pr.Model.from_parquet("hit ~ x", tmp_path, likelihood="bernoulli"),
@@ -536,9 +533,8 @@ def test_separation_is_that_of_all_rows(separated: str) -> None:
         a.solution.status.name,
         a.solution.detail,
     )
-    agree(
-        b.summary().to_numpy()[:2], a.summary().to_numpy()[:2], 1e-6
-    )  # the others have no end where they run away
+    # the others have no end where they run away
+    agree(b.summary().to_numpy()[:2], a.summary().to_numpy()[:2], 1e-6)
     assert (separated == "rare") == any(
         "holds in all" in note for note in map(str, b.solution.notes)
     )

@@ -55,9 +55,8 @@ def test_within_equals_the_sum_over_all_counts():
         if sum(cell) == n and (counts >= low).all() and (counts <= high).all():
             ways = factorial(n) / np.prod([factorial(c) for c in cell])
             total += ways * np.prod(np.diff(np.r_[0.0, at, 1.0]) ** cell)
-    assert_allclose(
-        probability_in_band(low, high, at, n), total, rtol=1e-12
-    )  # both are sums of a few hundred terms
+    # both are sums of a few hundred terms
+    assert_allclose(probability_in_band(low, high, at, n), total, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", covering([20, 300]))
@@ -68,9 +67,8 @@ def test_p_values_are_uniform_and_agree_with_the_band(n, rng):
     grid = np.linspace(0.02, 1, 50)
     share = (p[:, None] <= grid).mean(0)
     assert (share <= grid + dkw(reps)).all()
-    assert (
-        share >= grid - dkw(reps) - 4.0 / n
-    ).all()  # a discrete p-value lies above its level by an atom
+    # a discrete p-value lies above its level by an atom
+    assert (share >= grid - dkw(reps) - 4.0 / n).all()
     low, high = simultaneous_band(at, n, 0.9)
     outside = ((counts < low) | (counts > high)).any(1)
     assert_array_equal(outside, p < 0.1)
@@ -124,13 +122,11 @@ def test_a_row_of_weight_three_is_three_observations(rng):
 
 
 def test_a_prior_relative_to_the_response_stays_as_it_is(rng):
-    model = gaussian(
-        prior=dict(UNITS) | {"x1": pr.Normal(1.0, scaled=True)}
-    )  # in units of sd(y) / sd(x)
+    # in units of sd(y) / sd(x)
+    model = gaussian(prior=dict(UNITS) | {"x1": pr.Normal(1.0, scaled=True)})
     other = simulate(model, rng).model
-    assert_allclose(
-        other.joint.precision(), model.joint.precision(), rtol=1e-14
-    )  # the same numbers, carried over
+    # the same numbers, carried over
+    assert_allclose(other.joint.precision(), model.joint.precision(), rtol=1e-14)
 
 
 def test_the_improper_part_is_named(rng):
@@ -163,9 +159,8 @@ def test_the_improper_part_is_named(rng):
 )
 def test_exact_gaussian_posteriors_are_calibrated(method, reps, more):
     found = sbc(gaussian(**more), method, reps, seed=3)
-    assert (
-        found.p_value.min() > 1e-3
-    )  # for five quantities one seed in two hundred says less
+    # for five quantities one seed in two hundred says less
+    assert found.p_value.min() > 1e-3
     assert found.ranks.sizes["replicate"] == reps
     assert not found.failures
     assert found.ranks.min() >= 0
@@ -232,12 +227,10 @@ def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():
 def test_laplace_on_few_rows_deviates_and_on_many_does_not():
     few = sbc(classes("bernoulli", 6), "laplace", 150, seed=0)
     assert not few.uniform
-    assert (
-        few.table.loc["log_likelihood", "mean_rank"] > 0.5
-    )  # a normal reaches into tails where the data are unlikely
-    assert (
-        few.table.loc["Intercept", "spread"] > 1.1
-    )  # and misses the long tail of the posterior
+    # a normal reaches into tails where the data are unlikely
+    assert few.table.loc["log_likelihood", "mean_rank"] > 0.5
+    # and misses the long tail of the posterior
+    assert few.table.loc["Intercept", "spread"] > 1.1
     many = sbc(
         classes("bernoulli", 300, dict.fromkeys(PLAIN, pr.Normal(1.0))),
         "laplace",

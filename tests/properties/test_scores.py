@@ -67,9 +67,8 @@ def test_a_strictly_proper_rule_is_minimised_at_the_truth_alone(rng, rule):
     table = np.stack(
         [scores.expected(rule, truth, forecast=np.full(50, h)) for h in grid]
     )
-    np.testing.assert_allclose(
-        grid[table.argmin(0)], truth, atol=0.0005 + ROUNDING
-    )  # half a step of the grid
+    # half a step of the grid
+    np.testing.assert_allclose(grid[table.argmin(0)], truth, atol=0.0005 + ROUNDING)
     assert (
         scores.divergence(rule, truth, forecast=np.clip(truth + 1e-3, 0, 1)) > 0
     ).all()
@@ -114,9 +113,8 @@ def test_the_expected_score_is_the_mean_over_outcomes(rng, rule):
 def test_an_event_is_two_classes(rng, rule):
     y, p = rng.integers(0, 2, 100), rng.uniform(size=100)
     both = FUNCTIONS[rule](y, np.stack([1 - p, p], 1))
-    half = (
-        0.5 if rule in ("brier", "absolute") else 1.0
-    )  # whose sum over both classes counts the event twice
+    # whose sum over both classes counts the event twice
+    half = 0.5 if rule in ("brier", "absolute") else 1.0
     np.testing.assert_allclose(
         FUNCTIONS[rule](y, p), half * both, rtol=ROUNDING, atol=0.0
     )
@@ -310,9 +308,8 @@ def test_crps_of_the_normal_is_its_integral(y):
 @pytest.mark.parametrize("y", [-3.0, 1.0, 6.0])
 def test_crps_of_student_t_is_its_integral(y, df):
     law = stats.t(df, 1.0, 0.8)
-    tol = (
-        1e-6 if df < 2 else 1e-9
-    )  # the integrand falls as x^(-2 df): quad gives about so many digits
+    # the integrand falls as x^(-2 df): quad gives about so many digits
+    tol = 1e-6 if df < 2 else 1e-9
     assert float(scores.crps_student(y, 1.0, scale=0.8, df=df)) == pytest.approx(
         crps_by_quadrature(law, y), abs=tol
     )
@@ -324,9 +321,8 @@ def test_student_t_of_many_degrees_is_normal():
         scores.crps_student(y, 0.2, scale=1.5, df=1e8),
         scores.crps_normal(y, 0.2, sd=1.5),
     )
-    np.testing.assert_allclose(
-        t, normal, atol=1e-7
-    )  # they differ by O(1/df); lgamma of 5e7 keeps eight digits
+    # they differ by O(1/df); lgamma of 5e7 keeps eight digits
+    np.testing.assert_allclose(t, normal, atol=1e-7)
 
 
 def test_crps_of_draws_is_the_mean_distance_less_half_the_spread(rng):
@@ -339,9 +335,8 @@ def test_crps_of_draws_is_the_mean_distance_less_half_the_spread(rng):
     )  # distances of order 1 from numbers of order 1e6 keep ten digits
     fair = np.abs(x - y).mean(0) - pairs.sum((0, 1)) / (2 * 40 * 39)
     np.testing.assert_allclose(scores.crps_sample(y, x, fair=True), fair, atol=1e-9)
-    np.testing.assert_allclose(
-        scores.crps_sample([2.0], [[0.5]]), [1.5]
-    )  # one draw: the absolute error
+    # one draw: the absolute error
+    np.testing.assert_allclose(scores.crps_sample([2.0], [[0.5]]), [1.5])
 
 
 def test_fair_crps_of_draws_is_unbiased(rng):
@@ -350,9 +345,8 @@ def test_fair_crps_of_draws_is_unbiased(rng):
     exact = float(scores.crps_normal(0.5, 0.0, sd=1.0))
     assert abs(found.mean() - exact) < 4 * found.std() / 200.0
     plain = scores.crps_sample(np.full(40_000, 0.5), draws)
-    assert (
-        plain.mean() - exact > 8 * plain.std() / 200.0
-    )  # five draws are too wide a guess
+    # five draws are too wide a guess
+    assert plain.mean() - exact > 8 * plain.std() / 200.0
 
 
 def test_crps_is_twice_the_integral_of_the_pinball_loss():
@@ -463,12 +457,10 @@ def test_hoeffding_covers_at_any_size_and_the_t_interval_with_many_days():
         )
         cover["t"] += found.t_interval[0] <= true <= found.t_interval[1]
         cover["hoeffding"] += found.hoeffding[0] <= true <= found.hoeffding[1]
-    assert (
-        cover["hoeffding"] >= 0.9 * 400 - 3 * 6
-    )  # at least 0.9, less three binomial errors of 6
-    assert (
-        abs(cover["t"] - 0.9 * 400) < 4 * 6 + 12
-    )  # nearly: 30 days are not quite normal
+    # at least 0.9, less three binomial errors of 6
+    assert cover["hoeffding"] >= 0.9 * 400 - 3 * 6
+    # nearly: 30 days are not quite normal
+    assert abs(cover["t"] - 0.9 * 400) < 4 * 6 + 12
 
 
 def test_one_day_tells_nothing():
@@ -502,9 +494,8 @@ def test_skill_is_the_share_of_the_reference_that_is_saved(rng):
     assert scores.skill(climate, climate) == 0.0
     assert scores.skill(np.zeros(len(y)), climate) == 1.0
     d = scores.decompose(y, h)
-    by_parts = (
-        d.resolution - d.calibration
-    ) / d.uncertainty  # Murphy's form of the Brier skill score
+    # Murphy's form of the Brier skill score
+    by_parts = (d.resolution - d.calibration) / d.uncertainty
     assert scores.skill(scores.brier(y, h), climate) == pytest.approx(
         by_parts, abs=ROUNDING
     )

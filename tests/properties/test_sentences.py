@@ -69,9 +69,8 @@ def test_rows_sorted_by_the_response_are_not_judged_in_that_order(
 
 def test_a_series_that_rises_all_the_time_is_judged():
     t = np.arange(80.0)
-    for f in _autocorrelation(
-        t, t + np.sin(t / 4)
-    ):  # y rises with every row, and so does the fit
+    # y rises with every row, and so does the fit
+    for f in _autocorrelation(t, t + np.sin(t / 4)):
         assert f.verdict is Verdict.WARNING
         assert "order of time" in f.remedy
         assert "in order of the fitted values" in f.remedy
@@ -143,9 +142,8 @@ def test_no_share_or_probability_is_rounded_to_what_it_is_not(counts):
     for text in said:
         assert not re.search(r"(?<![\d.])(0|0\.0+|100|1e\+02) %", text), text
         assert not re.search(r"\bp = [01](\.0+)?(?![\d.e])", text), text
-        assert not re.search(r"P\((\w+ of \w+|counts\(.*\)) = ", text), (
-            text
-        )  # successes of trials have no level
+        # successes of trials have no level
+        assert not re.search(r"P\((\w+ of \w+|counts\(.*\)) = ", text), text
     assert any("p < 1e-15" in text for text in said)
     assert any("over 99.9 %" in text for text in said)
     mean = (

@@ -69,9 +69,8 @@ def test_edf_is_the_number_of_columns_less_the_prior_weights(likelihood: str) ->
     fit = pr.fit(model_of("s(x, k=6) + z", likelihood))
     m = fit.model.shape[1]
     P = fit.model.joint.curvature(fit.solution.beta, fit.model.noise(fit.aux))
-    H = fit.model.value_grad_hessian(
-        fit.solution.beta, **fit.solution.aux
-    ).curvature  # canonical links: as expected
+    # canonical links: as expected
+    H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     F = np.eye(len(P)) - np.linalg.solve(H, P)
     at = term_functions(fit.model.design)[0].at
     spent = np.diagonal(F).reshape(-1, m)[at].sum()
@@ -282,9 +281,8 @@ def test_a_simultaneous_band_covers_curves_drawn_from_the_posterior() -> None:
         .all(1)
         .mean()
     )
-    assert held == pytest.approx(
-        0.9, abs=0.01
-    )  # two Monte Carlo errors of the quantile and of the share
+    # two Monte Carlo errors of the quantile and of the share
+    assert held == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.slow

@@ -107,9 +107,8 @@ def test_every_step_goes_on(response, method, monkeypatch, tmp_path):
 def test_a_step_that_would_write_them_out_says_how_large_they_are(monkeypatch):
     monkeypatch.setattr(implicit_columns, "MIN_IMPLICIT_BYTES", 1000)
     fit = fitted("y", "REML")
-    monkeypatch.setattr(
-        implicit_columns, "MAX_DENSE_BYTES", 8 * N * 27 - 1
-    )  # of columns of the head fewer are asked for
+    # of columns of the head fewer are asked for
+    monkeypatch.setattr(implicit_columns, "MAX_DENSE_BYTES", 8 * N * 27 - 1)
     for name in (
         "print",
         "summary",

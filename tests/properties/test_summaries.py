@@ -82,9 +82,8 @@ def test_p_values_are_both_tails_of_the_statistic(likelihood):
     np.testing.assert_allclose(table["upper"], table["estimate"] + reach, rtol=1e-9)
     own = fit.summary()
     assert ("p_value" in own) == (not working)
-    assert (
-        working or own["p_value"].iloc[fit.coef.size :].isna().all()
-    )  # sigma has no test
+    # sigma has no test
+    assert working or own["p_value"].iloc[fit.coef.size :].isna().all()
     broom = [
         "term",
         "estimate",
@@ -368,13 +367,11 @@ def test_both_estimates_of_sigma_are_said_once():
     ml = f"{fit.aux['sigma']:.5g}"
     for said in (repr(fit.summary()), fit.summary()._repr_html_()):
         assert said.count(ml) == said.count("RSS") == 1
-    assert any(
-        "sqrt(RSS/n)" in note for note in fit.essential_notes
-    )  # which other prints have
+    # which other prints have
+    assert any("sqrt(RSS/n)" in note for note in fit.essential_notes)
     wald = repr(fit.summary(kind="wald"))
-    assert "the unbiased sqrt(RSS/(n - 2))" in " ".join(
-        wald.split()
-    )  # whose foot does not say it
+    # whose foot does not say it
+    assert "the unbiased sqrt(RSS/(n - 2))" in " ".join(wald.split())
 
 
 def test_a_print_says_where_its_log_likelihood_is_and_has_no_nan():
@@ -568,9 +565,8 @@ def test_a_fit_that_meets_every_response_to_rounding_prints_no_numbers_of_roundi
         ).all()
         assert "exact: the fit meets every response exactly" in repr(judged)
     else:
-        np.testing.assert_allclose(
-            fit.residual_sd, 1e-12, rtol=0.3
-        )  # digits of 7 end at 9e-16
+        # digits of 7 end at 9e-16
+        np.testing.assert_allclose(fit.residual_sd, 1e-12, rtol=0.3)
         assert pr.hypothesis(fit, "x1 = 0")["t"].p < 1e-15
 
 

@@ -74,9 +74,8 @@ def assert_usable(formula, likelihood, folder):
         warnings.simplefilter("ignore", pr.errors.ProbregWarning)
         path = fit.save(folder / "fit.nc")
     again = pr.load_fit(path)
-    pd.testing.assert_frame_equal(
-        again.tidy(), fit.tidy(), rtol=1e-6
-    )  # slopes of scales are differences
+    # slopes of scales are differences
+    pd.testing.assert_frame_equal(again.tidy(), fit.tidy(), rtol=1e-6)
     for name, value in again.predict(data).data_vars.items():
         np.testing.assert_allclose(value, predicted[name], rtol=1e-9, atol=1e-12)
 

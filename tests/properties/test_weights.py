@@ -629,9 +629,8 @@ def test_replicates_have_the_noise_of_their_rows(kind):
         pr.fit(m),
         pr.fit(m, pr.Bootstrap("closed_form", kind=kind, reps=200)),
     )
-    np.testing.assert_allclose(
-        found.std_error, plain.std_error, rtol=0.25
-    )  # 200 replicates, and the sampling of y
+    # 200 replicates, and the sampling of y
+    np.testing.assert_allclose(found.std_error, plain.std_error, rtol=0.25)
 
 
 def test_a_lasso_is_that_of_the_rows_times_their_roots():

@@ -42,9 +42,8 @@ class Columns:
     X: Array  # (n, q), without the column of ones
     names: tuple[str, ...]
     intercept: bool
-    order: tuple[
-        str, ...
-    ]  # names as the package reports them, in the order of the file
+    # names as the package reports them, in the order of the file
+    order: tuple[str, ...]
 
     @property
     def full(self) -> Array:
@@ -214,9 +213,8 @@ def gaussian_posterior(
     """
     U, d, Vt = np.linalg.svd(X * prior_sd, full_matrices=False)
     z, rest = U.T @ y, float(y @ y - (U.T @ y) @ (U.T @ y))
-    u = np.log(around) + np.linspace(
-        -24, 24, 12_001
-    )  # few rows leave sigma a tail of a small power
+    # few rows leave sigma a tail of a small power
+    u = np.log(around) + np.linspace(-24, 24, 12_001)
     s2 = np.exp(2 * u)[:, None]
     log_p = (
         -0.5 * (np.log(s2 + d**2) + z**2 / (s2 + d**2)).sum(1)
@@ -230,9 +228,8 @@ def gaussian_posterior(
     root = prior_sd[:, None] * Vt.T
     means = (d * z / (s2 + d**2)) @ root.T
     inside = (s2 / (s2 + d**2)) @ (root**2).T
-    beyond = np.maximum(
-        prior_sd**2 - (root**2).sum(1), 0.0
-    )  # directions of the prior that no row of X touches
+    # directions of the prior that no row of X touches
+    beyond = np.maximum(prior_sd**2 - (root**2).sum(1), 0.0)
     mean = w @ means
     var = w @ (inside + beyond + (means - mean) ** 2)
     m, v = w @ np.exp(u), w @ np.exp(2 * u)

@@ -56,9 +56,8 @@ def main() -> None:
     for module, function in CHAINS.items():
         for name, model in getattr(importlib.import_module(module), function)().items():
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # a few steps diverge where a scale is small
+                # a few steps diverge where a scale is small
+                warnings.simplefilter("ignore")
                 fit = pr.fit(model, pr.NUTS(draws=2500, target_accept=0.95), seed=2)
             found[name] = {
                 "digest": digest(model),

@@ -90,17 +90,15 @@ def test_wells_by_nuts(certified: Any) -> None:
     raw = uncentred(draws, means)
     exact, ess = case["exact"], fit.summary()["ess_bulk"].to_numpy(dtype=float).min()
     assert ess > 4000
-    ess = min(
-        ess, len(raw)
-    )  # draws that alternate about the mean count more than once for it, and not for a median
+    # draws that alternate about the mean count more than once for it, and not for a median
+    ess = min(ess, len(raw))
     found = np.median(raw, axis=0)
     assert (np.abs(found - exact["median"]) / exact["sd"]).max() < 3 * 1.25 / np.sqrt(
         ess
     )
     assert np.abs(found - case["printed_median"]).max() < PRINTED
-    np.testing.assert_allclose(
-        raw.std(0), exact["sd"], rtol=0.05
-    )  # 4 standard errors at 4000 effective draws
+    # 4 standard errors at 4000 effective draws
+    np.testing.assert_allclose(raw.std(0), exact["sd"], rtol=0.05)
 
 
 @pytest.mark.slow
@@ -171,9 +169,8 @@ def test_softmax_mean_by_importance(certified: Any) -> None:
     _, w, mean, error = importance(
         pr.fit(m, pr.LaplaceApproximation(draws=8000), seed=4), m, columns
     )
-    assert (
-        1 / (w @ w) / len(w) > 0.4
-    )  # effective draws: the normal covers the posterior
+    # effective draws: the normal covers the posterior
+    assert 1 / (w @ w) / len(w) > 0.4
     exact = case["exact"]
     total = np.hypot(
         error.T.ravel(), exact["stderr_mean_over_sd"] * np.array(exact["sd"])

@@ -99,9 +99,8 @@ def test_pac_bayes_solves_its_equation():
     assert q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p)) == pytest.approx(
         (3.0 + np.log(2 * np.sqrt(500) / 0.05)) / 500, rel=1e-12
     )
-    drawn = bounds.pac_bayes(
-        risk=0.0, n=10**9, divergence=0.0, draws=50
-    )  # -log(1 - p) = log(40) / 50, nearly
+    # -log(1 - p) = log(40) / 50, nearly
+    drawn = bounds.pac_bayes(risk=0.0, n=10**9, divergence=0.0, draws=50)
     assert drawn.value == pytest.approx(1 - np.exp(-np.log(40.0) / 50), rel=1e-3)
 
 

@@ -67,9 +67,8 @@ def both(kind: str) -> tuple[pr.Fit, Any, Any, Any]:
 )
 def test_heteroscedasticity_consistent(likelihood, kind):
     ours, theirs, options, _ = both(likelihood)
-    left_out = (
-        240 / 237 if kind == "HC1" and likelihood != "gaussian" else 1.0
-    )  # statsmodels' HC1 of a GLM has no factor
+    # statsmodels' HC1 of a GLM has no factor
+    left_out = 240 / 237 if kind == "HC1" and likelihood != "gaussian" else 1.0
     their = left_out * theirs.fit(cov_type=kind, **options).cov_params()
     np.testing.assert_allclose(ours.covariance(kind), their, **TIGHT)
 
@@ -136,9 +135,8 @@ def test_two_ways_of_clusters_are_those_of_stata():
     """`ivreg2 invest mvalue kstock, cluster(company time) small` on Grunfeld's ten firms, as statsmodels ships it: one factor
     of the whole, from the smaller number of groups."""
     sm = pytest.importorskip("statsmodels.api")
-    table = sm.datasets.grunfeld.load_pandas().data[
-        :200
-    ]  # Stata's copy lacks the last firm
+    # Stata's copy lacks the last firm
+    table = sm.datasets.grunfeld.load_pandas().data[:200]
     ours = pr.fit(pr.Model.from_formula("invest ~ value + capital", table))
     groups = (table["firm"], table["year"])
     stata, each, plain = (
@@ -152,9 +150,8 @@ def test_two_ways_of_clusters_are_those_of_stata():
             [-0.99627581152391, -0.00070163493529, 0.0061581549818],
         ]
     )
-    np.testing.assert_allclose(
-        stata, published, rtol=1e-7
-    )  # Stata stores its columns in float: 3e-8 apart
+    # Stata stores its columns in float: 3e-8 apart
+    np.testing.assert_allclose(stata, published, rtol=1e-7)
     np.testing.assert_allclose(stata, 10 / 9 * 199 / 197 * plain, rtol=1e-12)
     assert stata.attrs["factor"] == pytest.approx(10 / 9 * 199 / 197)
     assert each.sel(param="capital", param_="Intercept").item() == pytest.approx(
@@ -197,9 +194,8 @@ def test_multinomial_sandwich():
             cov_kwds={"groups": groups[:, 0], "use_correction": False},
             **options,
         )
-    order = (
-        np.arange(6).reshape(2, 3).T.ravel()
-    )  # theirs runs outcome by outcome, ours column by column
+    # theirs runs outcome by outcome, ours column by column
+    order = np.arange(6).reshape(2, 3).T.ravel()
     np.testing.assert_allclose(
         ours.covariance("HC0"), hc0[np.ix_(order, order)], **TIGHT
     )
@@ -216,9 +212,8 @@ def test_a_symmetric_softmax_shows_the_covariance_of_its_shown_outcomes():
     shown = pr.fit(
         pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True))
     )
-    centre = np.kron(
-        np.eye(3), np.eye(3)[:, 1:] - 1 / 3
-    )  # log odds against class 0, less their mean over the classes
+    # log odds against class 0, less their mean over the classes
+    centre = np.kron(np.eye(3), np.eye(3)[:, 1:] - 1 / 3)
     for kind, more in (
         ("HC0", {}),
         ("HC3", {}),

@@ -151,9 +151,8 @@ def test_condition_indices_of_longley():
     found = condition_indices(model)
     X = model.design.X / np.linalg.norm(model.design.X, axis=0)
     d = np.linalg.svd(X, compute_uv=False)
-    close(
-        found["index"], d[0] / d, 1e-6
-    )  # eps times the condition number, 43,000, squared in neither route
+    # eps times the condition number, 43,000, squared in neither route
+    close(found["index"], d[0] / d, 1e-6)
     assert float(found["index"][-1]) == pytest.approx(43275, rel=1e-4)
     close(found["proportion"].sum("component"), np.ones(len(model.design.columns)))
 
@@ -242,9 +241,8 @@ def test_tests_of_dispersion_that_disagree_are_both_told():
     (_, z, p_z, *_), (_, x2, p_x2, *_) = count_dispersion(fit).tests
     assert 2 * stats.norm.sf(z) == pytest.approx(0.63, abs=0.005)
     assert stats.chi2.sf(x2, 10) == pytest.approx(0.0058, abs=5e-5)
-    assert p_z == pytest.approx(
-        0.04, abs=0.02
-    )  # 2,000 draws: standard error 0.004, and the data sets of another seed
+    # 2,000 draws: standard error 0.004, and the data sets of another seed
+    assert p_z == pytest.approx(0.04, abs=0.02)
     assert p_x2 == pytest.approx(0.04, abs=0.02)
     (said,) = DIAGNOSTICS["dispersion"]().run(fit)
     assert str(said).count(", simulated") + str(said).count(", asymptotic") == 2
@@ -292,9 +290,8 @@ def test_moments_of_durbin_watson_are_those_of_its_eigenvalues(rng):
     N = np.linalg.qr(Q, mode="complete")[0][:, 4:]
     v = np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0))
     k = len(v)
-    variance = (
-        2 * (k * np.sum(v**2) - v.sum() ** 2) / (k**2 * (k + 2))
-    )  # of a ratio of quadratic forms in normals
+    # of a ratio of quadratic forms in normals
+    variance = 2 * (k * np.sum(v**2) - v.sum() ** 2) / (k**2 * (k + 2))
     close(_mean_and_variance(Q), [v.mean(), variance])
 
 

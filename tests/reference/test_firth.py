@@ -45,9 +45,8 @@ def test_alligators(certified: Any) -> None:
     fit = pr.fit(m.with_prior(pr.priors.Jeffreys()), "newton")
     known = case["reference"]
     table = np.array(list(known["firth_coef"].values()))
-    np.testing.assert_allclose(
-        by_class(fit.coef, columns, case).T, table, atol=6e-7
-    )  # seven printed digits
+    # seven printed digits
+    np.testing.assert_allclose(by_class(fit.coef, columns, case).T, table, atol=6e-7)
     # a hundred-millionth of the smallest standard error
     np.testing.assert_allclose(
         by_class(fit.coef, columns, case).T, case["crosscheck"]["firth_coef"], atol=5e-9

@@ -31,9 +31,8 @@ def test_four_rows_without_an_offset(lam: float) -> None:
     assert fit.method.name == "closed_form"
     assert_allclose(alpha_of(fit), known["alpha"], **CLOSE)
     assert_allclose(fit.predict(S)["mean"][:2], known["f"][:2], **CLOSE)
-    assert_allclose(
-        fit.predict(S)["mean"][2], known["f"][2], rtol=2e-3
-    )  # printed to three figures
+    # printed to three figures
+    assert_allclose(fit.predict(S)["mean"][2], known["f"][2], rtol=2e-3)
     assert np.square(fit.solution.beta).sum() == pytest.approx(known["norm2"], rel=1e-9)
     data = pr.path(fit.model, [1.0]).data  # sigma^2 = lam, so that tau = 1
     assert float(data["df"][0]) == pytest.approx(known["df"], rel=1e-9)
@@ -141,6 +140,5 @@ def test_the_least_lam_that_is_said_is_enough() -> None:
     with pytest.raises(pr.DataError) as met:
         pr.kernel_ridge(**given, lam=1e-20)
     least = float(str(met.value).split()[-1])
-    assert np.isfinite(
-        pr.kernel_ridge(**given, lam=1.01 * least).coef
-    ).all()  # said to three digits
+    # said to three digits
+    assert np.isfinite(pr.kernel_ridge(**given, lam=1.01 * least).coef).all()

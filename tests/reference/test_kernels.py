@@ -114,9 +114,8 @@ def test_rows_that_are_combined_share_what_the_columns_lack() -> None:
     """At lam = 0.1: the SD of f(10) - f(10.1), and of the mean of f over 6 to 10, where independent rows would give 1.414 and 0.141."""
     found = basis(K, X)
     phi = found.columns_at(X)
-    posterior = 0.1 * np.linalg.inv(
-        phi.T @ phi + 0.1 * np.eye(found.size)
-    )  # of coefficients, in units of tau^2
+    # of coefficients, in units of tau^2
+    posterior = 0.1 * np.linalg.inv(phi.T @ phi + 0.1 * np.eye(found.size))
     for rows, weights, known in (
         (np.array([10.0, 10.1]), np.array([1.0, -1.0]), 0.099875130),
         (np.linspace(6.0, 10.0, 50), np.full(50, 0.02), 0.702796629),
@@ -133,9 +132,8 @@ def test_rows_that_are_combined_share_what_the_columns_lack() -> None:
 def test_leave_one_out_is_leaving_one_out(of: str, offset: bool) -> None:
     rng = np.random.default_rng(3)
     rows, y = rng.normal(size=(15, 2)), rng.normal(size=15)
-    k = (
-        kernels.Matern(1.3, 1.5) if of == "matrix" else kernels.Linear()
-    )  # the second has fewer columns than rows
+    # the second has fewer columns than rows
+    k = kernels.Matern(1.3, 1.5) if of == "matrix" else kernels.Linear()
     make = lambda at: (
         ridge_path(k(rows[at]), y[at], offset=offset)
         if of == "matrix"

@@ -41,21 +41,18 @@ def test_glmnet_path(certified: Any) -> None:
         1
     )
     ratio = 1 - rss / case["null_deviance"]
-    assert_allclose(
-        ratio, case["dev_ratio"], atol=5e-5
-    )  # glmnet stops early, as its coefficients below do
+    # glmnet stops early, as its coefficients below do
+    assert_allclose(ratio, case["dev_ratio"], atol=5e-5)
     for i, exact in case["exact_at_index"].items():
-        at = path.beta[
-            int(i) - 1, :, 0
-        ]  # the exact ones were computed to 1e-13 of the objective; lambda has 10 decimals
+        # the exact ones were computed to 1e-13 of the objective; lambda has 10 decimals
+        at = path.beta[int(i) - 1, :, 0]
         assert_allclose(at, [exact["a0"], *exact["beta"]], rtol=1e-6, atol=1e-8)
     for i, printed in case["beta_at_1based_path_index"].items():
         near = case["crosscheck"]["max_abs_err_coef"]
         assert_allclose(path.beta[int(i) - 1, 1:, 0], printed, atol=near)
     count = (path.beta[:, 1:] != 0).sum((1, 2))
-    assert (count == case["n_active"])[
-        2:
-    ].mean() > 0.95  # where one enters between two lambdas glmnet may be late
+    # where one enters between two lambdas glmnet may be late
+    assert (count == case["n_active"])[2:].mean() > 0.95
     assert_allclose(path.df, count + 1)
 
 
@@ -128,9 +125,8 @@ def test_data_of_glmnet_against_certificates(name: str, certified: Any) -> None:
         if set(y) <= {0.0, 1.0}
         else "gaussian"
     )
-    weights = (
-        pr.weights.precision(w) if likelihood == "gaussian" else w
-    )  # glmnet's divide the variance of the noise
+    # glmnet's divide the variance of the noise
+    weights = pr.weights.precision(w) if likelihood == "gaussian" else w
     model = pr.Model.from_arrays(
         X, y, prior=pr.Laplace(tuple(1 / (w.sum() * sd))), likelihood=likelihood, weights=weights,
         aux=ONE if likelihood == "gaussian" else {},

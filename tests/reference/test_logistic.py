@@ -180,18 +180,16 @@ def test_spector(certified: Any) -> None:
     )
     order = list(columns.order)
     cov = fit.covariance().sel(param=order, param_=order)
-    np.testing.assert_allclose(
-        cov, printed["cov_params"], rtol=2e-6
-    )  # a product of two standard errors
+    # a product of two standard errors
+    np.testing.assert_allclose(cov, printed["cov_params"], rtol=2e-6)
     assert fit.log_likelihood == pytest.approx(printed["llf"], rel=1e-7)
     np.testing.assert_allclose(fit.predictive().mean(), printed["phat"], atol=PRINT)
     interval = fit.interval(0.95, "wald")
     found = np.column_stack(
         [in_order(interval[end], columns) for end in ("lower", "upper")]
     )
-    np.testing.assert_allclose(
-        found, printed["conf_int"], rtol=1e-5
-    )  # printed to seven significant digits
+    # printed to seven significant digits
+    np.testing.assert_allclose(found, printed["conf_int"], rtol=1e-5)
 
 
 def test_challenger(certified: Any) -> None:

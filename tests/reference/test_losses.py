@@ -40,9 +40,8 @@ def test_support_vectors_of_the_diabetes_data() -> None:
     by = 100.0 * fit.model.fixed["scale"]
     assert fit.solution.stats["primal"] * by == pytest.approx(1104948.45, rel=1e-7)
     peer = SVR(kernel="rbf", gamma=0.02, C=100.0, epsilon=20.0).fit(X, y)
-    np.testing.assert_allclose(
-        fit.predict(X)["mean"], peer.predict(X), atol=0.05
-    )  # libsvm stops at 1e-3 of the dual
+    # libsvm stops at 1e-3 of the dual
+    np.testing.assert_allclose(fit.predict(X)["mean"], peer.predict(X), atol=0.05)
     K = np.exp(-0.02 * np.square(X[:, None] - X[None]).sum(-1))
     theirs = np.zeros(len(y))
     theirs[peer.support_] = peer.dual_coef_[0]

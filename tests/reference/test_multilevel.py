@@ -51,9 +51,8 @@ def head(fit: pr.Fit, flat: int) -> tuple[np.ndarray, np.ndarray]:
 def test_sleepstudy_by_restricted_likelihood():
     criterion, v = found(sleepstudy("|"))
     assert criterion == pytest.approx(1743.6282719, rel=1e-8)
-    np.testing.assert_allclose(
-        v[[0, 1, 3]], [24.741, 5.922, 25.592], atol=6e-4
-    )  # as printed
+    # as printed
+    np.testing.assert_allclose(v[[0, 1, 3]], [24.741, 5.922, 25.592], atol=6e-4)
     assert np.tanh(np.log(v[2])) == pytest.approx(0.07, abs=5e-3)
     beta, se = head(pr.fit(sleepstudy("|")), 2)
     np.testing.assert_allclose(beta, [251.405, 10.467], atol=6e-4)

@@ -86,9 +86,8 @@ def test_recursive_least_squares_of_cpi_on_m1():
     X = np.column_stack([np.ones(len(table["m1"])), table["m1"]])
     told = models.RecursiveLS(table["cpi"], X).fit().recursive_coefficients.filtered.T
     path = online.run(online.rls(), X, table["cpi"], record=online.Record(every=1))
-    np.testing.assert_allclose(
-        path.weights[3:], told[2:], rtol=1e-5
-    )  # theirs starts from a variance of 1e6, not infinite
+    # theirs starts from a variance of 1e6, not infinite
+    np.testing.assert_allclose(path.weights[3:], told[2:], rtol=1e-5)
     exact = np.array(
         [
             np.linalg.lstsq(X[:t], table["cpi"][:t], rcond=None)[0]

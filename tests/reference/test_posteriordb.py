@@ -89,9 +89,8 @@ def test_quadrature_is_exact(name: str, certified: Any) -> None:
     exact = case["exact"]
     close(moments(fit, columns), exact["mean"], exact["sd"], EXACT)
     evidence = exact["log_marginal_likelihood"]
-    assert ("log_evidence" in fit.solution.stats) == (
-        evidence is not None
-    )  # an improper prior has none
+    # an improper prior has none
+    assert ("log_evidence" in fit.solution.stats) == (evidence is not None)
     if evidence is not None:
         assert fit.solution.stats["log_evidence"] == pytest.approx(evidence, abs=EXACT)
 
@@ -200,9 +199,8 @@ def test_laplace_draws_with_weights_are_exact(name: str, certified: Any) -> None
         pr.fit(m, pr.LaplaceApproximation(draws=8000), seed=2), m, columns
     )
     assert (np.abs(mean[:, 0] - case["exact"]["mean"]) / error[:, 0]).max() < 4
-    assert (
-        error[:, 0] / case["exact"]["sd"]
-    ).max() < 0.0025  # a quarter of what is to be seen
+    # a quarter of what is to be seen
+    assert (error[:, 0] / case["exact"]["sd"]).max() < 0.0025
 
 
 # ---- cases that are data only --------------------------------------------------------------------------------------

@@ -198,9 +198,8 @@ def test_an_aliased_column_is_named(certified: Any) -> None:
     np.testing.assert_allclose(
         fit.predictive().mean(), plain.predictive().mean(), rtol=1e-9
     )
-    assert (
-        fit.solution.df == plain.solution.df == sum(d["weights"]) - 4
-    )  # the row of weight zero is no observation
+    # the row of weight zero is no observation
+    assert fit.solution.df == plain.solution.df == sum(d["weights"]) - 4
     with pytest.warns(pr.ProbregWarning, match=r"I\(\(x - 10\)\^2\)"):
         assert pr.fit(model, "newton").solution.status is Status.NOT_IDENTIFIED
 

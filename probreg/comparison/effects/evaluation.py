@@ -49,9 +49,8 @@ from probreg.likelihoods.quantities import RowQuantity, depends_on_predictors
 
 Array = np.ndarray
 Residual = Callable[[Target, slice], Sequence[Array]]
-EffectCovariance = tuple[
-    Array, float | None, Mapping[str, Any]
-]  # with df and a description
+# with df and a description
+EffectCovariance = tuple[Array, float | None, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -209,9 +209,8 @@ def encode_values(encode: Encode, values: Any) -> Array:
     try:
         numbers[used] = encode(np.asarray(levels, dtype=object)[used])
     except DataError:
-        encode(
-            np.asarray(values)
-        )  # the same error, of rows where the above is one of levels
+        # the same error, of rows where the above is one of levels
+        encode(np.asarray(values))
         raise
     return numbers[place]
 

@@ -46,9 +46,8 @@ from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
 
 LEVELS = 50  # minimum number of levels for a coded factor
-NUMBERS = (
-    10**6
-)  # minimum of rows times levels: 8 MB, and a tenth of a second for least squares with written columns
+# minimum of rows times levels: 8 MB, and a tenth of a second for least squares with written columns
+NUMBERS = 10**6
 
 
 def coded_factors(
@@ -87,9 +86,8 @@ MANY_LEVELS = 20  # text that differs in every row of more rows than this consis
 _DATE = re.compile(
     r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T][\d:.+Z-]+)?$"
 )
-_NOT_OF_NUMBERS = re.compile(
-    r"[%,'\s\0$€£¥]"
-)  # signs that people and spreadsheets write within numbers
+# signs that people and spreadsheets write within numbers
+_NOT_OF_NUMBERS = re.compile(r"[%,'\s\0$€£¥]")
 
 
 def lay_out(
@@ -463,9 +461,8 @@ def refuse_malformed_numbers(
     plain = len(levels) - len(odd)
     if not odd or 2 * (plain + len(malformed)) <= len(levels):
         return
-    distinct = (
-        len(levels) > MANY_LEVELS or 2 * len(levels) >= n
-    )  # true of measurements, unlike categories
+    # true of measurements, unlike categories
+    distinct = len(levels) > MANY_LEVELS or 2 * len(levels) >= n
     if (malformed and plain) or distinct:
         first = (malformed or odd)[0]
         raise DataError(

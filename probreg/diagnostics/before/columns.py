@@ -228,9 +228,8 @@ def design_leverage(model: Model) -> Array:
     """
     design = model.design
     design.need_rows("a leverage for each row")
-    head = set(
-        design.ungrouped.tolist()
-    )  # without effects of groups, which have a prior
+    # without effects of groups, which have a prior
+    head = set(design.ungrouped.tolist())
     kept_columns = [j for j in design.moments.rank.kept if j in head]
     U = design.X
     if design.frame.intercepts & set(kept_columns):

@@ -118,9 +118,8 @@ class Pit(Score):
             return {"lower": lower, "upper": upper}
         lower = np.where(p.pit(lower, 0.5) >= 0.5 - most, lower, lower + 1.0)
         upper = np.where(p.pit(upper, 0.5) <= 0.5 + most, upper, upper - 1.0)
-        middle = p.quantile(
-            0.5
-        )  # in place of an empty set, which only adds to what is held
+        # in place of an empty set, which only adds to what is held
+        middle = p.quantile(0.5)
         return {"lower": np.minimum(lower, middle), "upper": np.maximum(upper, middle)}
 
 

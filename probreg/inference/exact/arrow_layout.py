@@ -354,9 +354,8 @@ class ArrowLayout:
                     start_again[j] = start[j]
                 root = self._root(b, start_again[None, b.hyper], np.ones(1))
                 slopes = root.slopes[:, 0]
-                k = int(
-                    np.abs(slopes[j - b.hyper.start]).sum(1).argmax()
-                )  # the effect in whose row of the root this scale appears
+                # the effect in whose row of the root this scale appears
+                k = int(np.abs(slopes[j - b.hyper.start]).sum(1).argmax())
                 pairs = [
                     i
                     for i in cors

@@ -565,9 +565,8 @@ class EvidenceProblem:
             scales_compared=0,
         )
         for g, place in self.groups.with_hyper:
-            if (
-                isinstance(g.prior, ProcessPrior) and g.predictor is None
-            ):  # otherwise each predictor has its own scales of sines
+            # otherwise each predictor has its own scales of sines
+            if isinstance(g.prior, ProcessPrior) and g.predictor is None:
                 values = g.values_at(theta[place])
                 anchors_at = None if chosen is None else g.values_at(chosen[place])
                 plain = Normal(g.prior.size_at(values))

@@ -383,9 +383,8 @@ class LaplaceSurface(EvidenceSurface):
         k = self._inner
         f = len(self.layout.flat)
         constant = 0.5 * (k - self._latent) * LOG_2PI
-        if (
-            self.criterion == "REML" and f
-        ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
+        # with the density 1 of raw flat coefficients, which are T times the standardised ones
+        if self.criterion == "REML" and f:
             constant += self.model.shape[1] * np.linalg.slogdet(self.layout.frame.T)[1]
         return float(mode.value - 0.5 * mode.H.log_det() + constant)
 

@@ -283,9 +283,8 @@ class EvidenceSurface(ABC):
             return self(theta).hessian
         size = np.full(len(theta), DIFFERENCE)
         d = len(self.priors)
-        size[d:] *= (
-            np.diagonal(-hessian_near)[d:] ** -0.5
-        )  # in standard errors for coordinates that are not logs of positive parameters
+        # in standard errors for coordinates that are not logs of positive parameters
+        size[d:] *= np.diagonal(-hessian_near)[d:] ** -0.5
         H = np.array(
             [
                 (self(theta + s).gradient - self(theta - s).gradient)

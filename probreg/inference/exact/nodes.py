@@ -266,9 +266,8 @@ def solution_at_nodes(
         stats["log_evidence"] = float(
             np.logaddexp.reduce(evidence) - np.log(len(evidence))
         )
-        if (
-            len(evidence) > 1
-        ):  # independent scramblings: their spread is the error of their mean
+        # independent scramblings: their spread is the error of their mean
+        if len(evidence) > 1:
             stats["log_evidence_se"] = float(
                 np.std(evidence, ddof=1) / np.sqrt(len(evidence))
             )

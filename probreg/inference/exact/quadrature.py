@@ -119,9 +119,8 @@ class Quadrature(Method):
         mean = weight @ gamma
         spread = np.sqrt(weight)[:, None] * (gamma - mean)
         inner = np.diag((weight * sigma**2) @ (1.0 / w)) + spread.T @ spread
-        root = density.to_beta(
-            np.linalg.cholesky(inner).T
-        )  # rows r with sum of r r' the covariance
+        # rows r with sum of r r' the covariance
+        root = density.to_beta(np.linalg.cholesky(inner).T)
         m_sigma = float(weight @ sigma)
         stats = {"n": moments.weight, "rss": moments.rss}
         if model.joint.informative.all() and model.noise_prior.proper:

@@ -52,9 +52,8 @@ class PassData:
 
     @property
     def likelihood(self) -> SmoothLikelihood:
-        assert isinstance(
-            self.model.likelihood, SmoothLikelihood
-        )  # all methods here require one
+        # all methods here require one
+        assert isinstance(self.model.likelihood, SmoothLikelihood)
         return self.model.likelihood
 
     def slope(self, rows: Block, gamma: Array, aux: Mapping[str, float]) -> Array:
@@ -75,9 +74,8 @@ class PassData:
             joint.precision_of_entries(m, self.model.likelihood.noise(aux))
             / self.model.design.total
         )
-        blocks = np.stack(
-            [P[k::m, k::m] for k in range(m if joint.apart else 1)]
-        )  # predictors are independent
+        # predictors are independent
+        blocks = np.stack([P[k::m, k::m] for k in range(m if joint.apart else 1)])
         return Pull((T.T @ blocks @ joint.center).T, T.T @ blocks @ T)
 
     def curvature(self, gamma: Array, aux: Mapping[str, float], batch: int) -> float:

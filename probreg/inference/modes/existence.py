@@ -271,9 +271,8 @@ def find_divergence(
     point = np.concatenate([gamma.ravel(), log_aux])
 
     def value(x: Array) -> float:
-        with np.errstate(
-            all="ignore"
-        ):  # far away densities overflow: -inf is a decrease, nan is undefined
+        # far away densities overflow: -inf is a decrease, nan is undefined
+        with np.errstate(all="ignore"):
             at_x, aux = split_parameters(model, x)
             beta = model.design.frame.to_raw(at_x)
             return float(model.log_posterior(beta, **aux)) + float(x[k:].sum())

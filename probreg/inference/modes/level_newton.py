@@ -96,9 +96,8 @@ class ArrowRows:
 
     @property
     def likelihood(self) -> SmoothLikelihood:
-        assert isinstance(
-            self.model.likelihood, SmoothLikelihood
-        )  # checked in `scales_obstacle`
+        # checked in `scales_obstacle`
+        assert isinstance(self.model.likelihood, SmoothLikelihood)
         return self.model.likelihood
 
     @cached_property
@@ -306,9 +305,8 @@ class LevelProblem:
         k = r + u
         value, g = 0.0, np.zeros(G + k)
         gram = ArrowGram(np.zeros((G, 1, 1)), np.zeros((G, 1, k)), np.zeros((k, k)))
-        with np.errstate(
-            all="ignore"
-        ):  # too long a step gives inf or nan, and is halved
+        # too long a step gives inf or nan, and is halved
+        with np.errstate(all="ignore"):
             for rows in self._parts:
                 slopes = rows.values(rows.at(point[:G, None, None], point[G:, None]))
                 value += slopes.value

@@ -198,9 +198,8 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
     rows = level_rows(model)
     if rows is None:
         return None
-    precision = (
-        rows.prior.at(model.noise()) * model.noise() ** 2
-    )  # in units of 1 / sigma^2
+    # in units of 1 / sigma^2
+    precision = rows.prior.at(model.noise()) * model.noise() ** 2
     parts = _within(rows, model, precision)
     if parts is None or rank_of(parts[1][:-1, :-1]).dropped:
         require_independent_columns(rows, model)

@@ -248,9 +248,8 @@ def bfgs_passes(
         slower = max(rate, decrement / before)
         rate = decrement / before
         if passes and decrement * slower < tol / 2:
-            return (
-                point + step
-            )  # the pass with curvature checks this, and continues otherwise
+            # the pass with curvature checks this, and continues otherwise
+            return point + step
         before = decrement
         new = slope(point + step)
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():

@@ -56,9 +56,8 @@ class Descent(NamedTuple):
 
     mode: Mode
     trace: dict[str, Array]
-    bounds: dict[
-        str, float
-    ]  # for least mean squares: the loss of all passes, and its bound
+    # for least mean squares: the loss of all passes, and its bound
+    bounds: dict[str, float]
 
 
 class Stochastic(Method):
@@ -329,9 +328,8 @@ def _loss_bounds(
         online.widrow_hoff_pass(comparator_loss, distance, s.step, s.largest)
         for s, distance in passes
     )
-    unit = (
-        data.model.design.total / data.rows.rows
-    )  # weights were divided by their mean
+    # weights were divided by their mean
+    unit = data.model.design.total / data.rows.rows
     return {
         "online_loss": unit * sum(s.loss for s, _ in passes),
         "online_bound": unit * bound,

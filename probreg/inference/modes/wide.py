@@ -208,9 +208,8 @@ class Rotated:
         beta = self.beta(small)
         sum_of_squares = np.zeros((chains, n_draws))
         wide = np.broadcast_to(unit, (chains, n_draws))
-        for c in range(
-            chains
-        ):  # a chain and a predictor at a time: draws of w are as large as the result
+        # a chain and a predictor at a time: draws of w are as large as the result
+        for c in range(chains):
             for k in range(m):
                 z = rng.standard_normal((n_draws, q))
                 # Q_perp w = (1 - Q Q') z for standard normal z.

@@ -262,9 +262,8 @@ class ByRows:
         X = self.problem.X
         prior_part = X @ self.inverse(slack)
         flat = np.zeros(0)
-        root = np.where(
-            self.S > 0, self.S, 1.0
-        )  # w is zero for D = 0: a row without weight
+        # w is zero for D = 0: a row without weight
+        root = np.where(self.S > 0, self.S, 1.0)
         g = solve_triangular(
             self.L, w / root - self.S * prior_part, lower=True, check_finite=False
         )

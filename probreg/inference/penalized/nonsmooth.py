@@ -250,9 +250,8 @@ class SearchCoordinates:
         # f = -log p has g and H over them.
         units = self.units(x)
         kappa = self._kappa(x)
-        with np.errstate(
-            all="ignore"
-        ):  # too long a step gives inf or nan, and is halved
+        # too long a step gives inf or nan, and is halved
+        with np.errstate(all="ignore"):
             value, g, H = self._expansion(kappa, self.aux(x))
         value = -value
         g = -g

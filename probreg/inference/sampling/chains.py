@@ -148,9 +148,8 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
         return
     yield first, False
     while middle:
-        length = (
-            window if middle >= 3 * window else middle
-        )  # the next would be cut short, so this one takes the remainder
+        # the next would be cut short, so this one takes the remainder
+        length = window if middle >= 3 * window else middle
         yield length, True
         middle = middle - length
         window = 2 * window

@@ -59,9 +59,8 @@ from probreg.special import LOG_2PI
 class CompiledTarget:
     """A log density over x (d,) for compiled code: its component densities and its arrays."""
 
-    parts: tuple[
-        CompiledDensity, bool, CompiledDensity | None, bool, bool
-    ]  # see `log_density_of`
+    # see `log_density_of`
+    parts: tuple[CompiledDensity, bool, CompiledDensity | None, bool, bool]
     data: AffineData
     width: int  # the number of linear predictors of the likelihood's density
     nuisance: int  # and of its nuisance parameters

@@ -95,9 +95,8 @@ def marginal_shift(model: Model, peak: Peak, i: int) -> float:
     log_p = (
         log_density_at(model, peak.centre + steps[:, None] * direction) - parabola / 2.0
     )
-    if isinstance(
-        prior := model.aux_prior(model.unknown[i - k]), Tilted
-    ):  # the integral over unseen coefficients
+    # the integral over unseen coefficients
+    if isinstance(prior := model.aux_prior(model.unknown[i - k]), Tilted):
         log_p += prior.power * sd * steps
     weight = np.exp(log_p - log_p.max())
     return float(weight @ steps / weight.sum())

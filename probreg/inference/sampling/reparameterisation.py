@@ -105,9 +105,8 @@ def whiten(model: Model) -> Reparameterisation:
 def _by_mode(model: Model) -> Reparameterisation | None:
     """Return the normal at the mode over (vec beta, log aux); None if no mode is
     near."""
-    kinked = isinstance(
-        model.likelihood, ProximalLikelihood
-    )  # its steps would be those of an interior point
+    # its steps would be those of an interior point
+    kinked = isinstance(model.likelihood, ProximalLikelihood)
     if kinked:
         smooth = model.joint.gaussian
     else:
@@ -431,9 +430,8 @@ def _normal(prior: Prior, spread: Any = None) -> Prior:
     this: Any = prior
     factor = 1.0
     # Var(r) = Gamma(3/q) / Gamma(1/q) for p(r) proportional to exp(-|r|^q).
-    if isinstance(
-        prior, ExponentialPower
-    ):  # its standard deviation, far from its scale for small q
+    # its standard deviation, far from its scale for small q
+    if isinstance(prior, ExponentialPower):
         factor = float(np.exp(0.5 * (gammaln(3.0 / prior.q) - gammaln(1.0 / prior.q))))
     scale: Any = np.asarray(this.scale) * factor
     return Normal(scale, location=this.location, sigma_units=this.sigma_units)

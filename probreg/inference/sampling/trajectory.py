@@ -26,9 +26,8 @@ MOST_DOUBLINGS = 10
 
 # The columns of the statistics of draws. ACCEPTED is the mean of min(1, exp(H_0 - H)) over the steps.
 DIVERGING, ENERGY, DEPTH, STEPS, STEP, ACCEPTED, LOG_P = range(7)
-MIDDLE, LOG_STEP, LOG_MEAN, SHORTFALL, COUNT = range(
-    5
-)  # the entries of the state of dual averaging
+# the entries of the state of dual averaging
+MIDDLE, LOG_STEP, LOG_MEAN, SHORTFALL, COUNT = range(5)
 
 
 class Places(NamedTuple):

@@ -384,9 +384,8 @@ def _refuse_within_groups(
     """
     k = clustered.coefficients
     alone = single.errors()[:k]
-    small = (clustered.errors()[:k] <= _ROUNDING * alone) & (
-        alone > 0.0
-    )  # exactly 0: a coefficient without an estimate
+    # exactly 0: a coefficient without an estimate
+    small = (clustered.errors()[:k] <= _ROUNDING * alone) & (alone > 0.0)
     if small.any():
         columns = [
             model.design.columns[j]

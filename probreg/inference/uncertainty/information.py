@@ -164,9 +164,8 @@ class Estimate:
     @cached_property
     def at(self) -> "BlockEstimate":
         """The parts of the estimate that rows need."""
-        assert isinstance(
-            self.model.likelihood, DifferentiableLikelihood
-        )  # checked in `estimate_of`
+        # checked in `estimate_of`
+        assert isinstance(self.model.likelihood, DifferentiableLikelihood)
         likelihood = self.model.likelihood
         beta = self.solution.beta
         design = self.model.design
@@ -208,9 +207,8 @@ class Estimate:
     def bread(self) -> Array:
         """A root (r, r) of the inverse negative Hessian of the log posterior over phi."""
         gamma = self.model.design.frame.from_raw(self.solution.beta)
-        with np.errstate(
-            all="ignore"
-        ):  # an exact fit has sigma = 0, which is checked below
+        # an exact fit has sigma = 0, which is checked below
+        with np.errstate(all="ignore"):
             # V = (inside' H inside)^-1 over the identified directions phi
             H = self.model.value_grad_hessian_standardised(
                 gamma, **self.solution.aux

@@ -146,9 +146,8 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     at_once = 2**23  # numbers in memory at once
     scaled, se = unit_diagonal(covariance)
     values, axes = np.linalg.eigh(scaled)
-    keep = (
-        values > 1e-10 * values.max()
-    )  # contrasts of few means are linearly dependent
+    # contrasts of few means are linearly dependent
+    keep = values > 1e-10 * values.max()
     root = axes[:, keep] * np.sqrt(values[keep])
     u = scipy.stats.qmc.Sobol(
         root.shape[1] + (df is not None), rng=np.random.default_rng(0)

@@ -79,9 +79,8 @@ class Surface:
 
     def start(self, beta: Array) -> Array:
         """Return theta at coefficients beta (p, m) and the nuisance parameters of the solution."""
-        with np.errstate(
-            divide="ignore"
-        ):  # an exact fit has sigma = 0: no search starts
+        # an exact fit has sigma = 0: no search starts
+        with np.errstate(divide="ignore"):
             log_aux = logs_of_aux(self.model, self.solution.aux)
         gamma = self.model.design.frame.from_raw(beta)
         return np.concatenate([gamma.ravel(), log_aux])

@@ -17,9 +17,8 @@ stated = pr.Model.from_formula(
 fit = pr.fit(stated, "posterior", seed=1)
 nuts = pr.fit(stated, pr.NUTS(draws=2000, chains=4, target_accept=0.95), seed=1)
 print(fit, nuts, sep="\n\n")
-assert (
-    fit.tree.attrs["method"] == "quadrature"
-)  # exact: coefficients given sigma are normal, and sigma is one dimension
+# exact: coefficients given sigma are normal, and sigma is one dimension
+assert fit.tree.attrs["method"] == "quadrature"
 assert (abs(nuts.coef - fit.coef) < 0.1 * fit.std_error).all()
 assert np.allclose(nuts.std_error, fit.std_error, rtol=0.1)
 print(fit.interval(0.94, "hdi"), az.summary(nuts.tree), az.loo(fit.tree), sep="\n")
@@ -66,6 +65,5 @@ weak = pr.Model.from_formula(
     "stack_loss ~ air_flow + water_temperature", plant, prior="weak"
 )
 print(weak)
-assert np.allclose(
-    weak.joint.blocks[1].prior.scale, s
-)  # both standard deviations have the same divisor
+# both standard deviations have the same divisor
+assert np.allclose(weak.joint.blocks[1].prior.scale, s)

@@ -57,9 +57,8 @@ assert np.isclose(releveled.coef[1], -glm.coef[1])
 logit = pr.fit(
     pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli")
 )
-assert np.allclose(
-    logit.coef, [15.0429, -0.2322], atol=5e-5
-)  # glm, as printed in many texts
+# glm, as printed in many texts
+assert np.allclose(logit.coef, [15.0429, -0.2322], atol=5e-5)
 assert np.allclose(logit.std_error, [7.3786, 0.1082], atol=5e-5)
 print(
     logit.summary(exp=True),
@@ -105,19 +104,16 @@ information = penalised.model.with_prior(pr.Flat()).information(penalised.coef)
 brglm2 = np.sqrt(np.diagonal(np.linalg.inv(information)))
 assert (penalised.std_error < brglm2).all()
 
-rate = (
-    pr.predictions(glm).table["estimate"].item()
-)  # the mean count: the average on the scale of the response
-on_link = np.exp(
-    glm.model.eta(glm.solution.beta).mean()
-)  # emmeans averages here, over its grid
+# the mean count: the average on the scale of the response
+rate = pr.predictions(glm).table["estimate"].item()
+# emmeans averages here, over its grid
+on_link = np.exp(glm.model.eta(glm.solution.beta).mean())
 assert np.isclose(rate, np.mean(trial["counts"]))
 assert on_link < rate
 
 median = pr.quantile_regression("y ~ x", cells, tau=0.5)
-assert np.isclose(
-    median.aic, -2 * median.log_likelihood + 2 * (2 + 1)
-)  # quantreg: 2 * 2
+# quantreg: 2 * 2
+assert np.isclose(median.aic, -2 * median.log_likelihood + 2 * (2 + 1))
 
 line = pr.ols("y ~ x", cells)
 assert np.allclose(

@@ -34,9 +34,8 @@ own = (
 print(own.head(3))
 print(reml.summary())
 days = pr.anova(reml).loc["days"]
-assert np.allclose(
-    days[["df_resid", "statistic"]], [17.0, 45.853], rtol=1e-4
-)  # lmerTest
+# lmerTest
+assert np.allclose(days[["df_resid", "statistic"]], [17.0, 45.853], rtol=1e-4)
 print(pr.compare_models({"m0": ml0, "m": ml}, test="lr"))
 print(pr.hypothesis(reml, "sd(days | subject) = 0"))
 print(ml.aux_interval("sd(days | subject)"), ml.interval(0.95))

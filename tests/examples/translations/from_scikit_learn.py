@@ -41,9 +41,8 @@ assert np.isclose(ours.coef[1], 1000 * ml.coef[1])  # -232 per thousand degrees
 assert abs(default.coef_.item()) < 0.05  # -0.04: the penalty has decided
 print(ours.summary())
 
-model = pr.Model.from_arrays(
-    X, y, aux={"sigma": 1.0}
-)  # the scale of alpha, where sigma does not cancel
+# the scale of alpha, where sigma does not cancel
+model = pr.Model.from_arrays(X, y, aux={"sigma": 1.0})
 pairs = [
     (Ridge(alpha=4.0), pr.Normal.from_ridge(alpha=4.0)),
     (Lasso(alpha=0.5, tol=1e-10), pr.Laplace.from_lasso(alpha=0.5, model=model)),
@@ -82,7 +81,6 @@ theirs = -cross_val_score(
     LinearRegression(), X, y, cv=folds, scoring="neg_mean_squared_error"
 ).mean()
 measures = pr.influence_measures(ols)
-left_out = ols.residuals() / (
-    1 - measures["leverage"]
-)  # the residual of a row that was left out, in closed form
+# the residual of a row that was left out, in closed form
+left_out = ols.residuals() / (1 - measures["leverage"])
 assert np.isclose((left_out**2).mean(), theirs)

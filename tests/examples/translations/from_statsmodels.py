@@ -125,9 +125,8 @@ last = pr.fit(
 )
 print(last)
 assert np.allclose(first.params, fit.coef, rtol=1e-5)  # P(ring = damaged)
-assert np.allclose(
-    last.coef, -fit.coef
-)  # P(ring = intact), as the head of the summary says
+# P(ring = intact), as the head of the summary says
+assert np.allclose(last.coef, -fit.coef)
 asked = pr.fit(
     pr.Model.from_formula(
         "ring ~ temperature", words, likelihood="bernoulli", event="damaged"
