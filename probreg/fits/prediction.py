@@ -286,7 +286,7 @@ def predict(
     model = fit.model
     solution = fit.solution
     require_predictive(fit)
-    require_estimable(model, solution, design)
+    require_estimable(solution, design)
     quantity = quantity or model.likelihood
     if quantity is model.likelihood and _has_exact_predictive(model, solution):
         prediction = _exact_prediction(model, solution, design, prob)
@@ -646,7 +646,7 @@ def rows_without_estimate(solution: Solution, X: Array) -> Array:
     return np.flatnonzero((np.abs(X @ N) > rounding * (abs(X) @ np.abs(N))).any(1))
 
 
-def require_estimable(model: Model, solution: Solution, design: Design) -> None:
+def require_estimable(solution: Solution, design: Design) -> None:
     """Raise Incompatible at rows without an estimate."""
     bad = rows_without_estimate(solution, design.X)
     if len(bad):

@@ -179,21 +179,18 @@ def _falls(model: Model, name: str, sign: float) -> bool:
 
     That of a hurdle model falls with `zero_odds` to 0 where there are zeros.
     """
-    count = partial(
-        _count_falling,
+    falling = partial(
+        _is_falling,
+        parameter=name,
+        sign=sign,
         likelihood=model.likelihood,
         aux={**model.fixed, **dict.fromkeys(model.unknown, 1.0)},
-        name=name,
-        sign=sign,
     )
+
+    def count(block: Block) -> Sums:
+        return block.sweep(lambda rows: (falling(rows).sum(),), width=1)
+
     return bool(model.design.sum_over_rows(count)[0] > 0)
-
-
-def _count_falling(block: Block, *, name: str, sign: float, **settings: Any) -> Sums:
-    """Return the number of rows whose density falls to 0 as the log of a nuisance parameter goes to sign times infinity."""
-    return block.sweep(
-        lambda rows: (_is_falling(rows, name, sign, **settings).sum(),), width=1
-    )
 
 
 def _directions_without_fall(model: Model) -> Iterator[tuple[str, str]]:

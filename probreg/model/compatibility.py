@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Positive, read_argument, shown_value
 from probreg.data import AbsentRows, Design, as_weights, read_column, with_trials
-from probreg.data.blocks.block import Block
 from probreg.data.checked_arrays import is_array
 from probreg.data.formula.columns import read_columns
 from probreg.data.formula.parameters import ParameterRecipe
@@ -182,7 +180,7 @@ def require_outcomes(model: Any) -> None:
         return
     if design.source is not None:
         absent = design.sum_over_rows(
-            partial(_absent_outcomes, likelihood=likelihood), np.logical_and
+            lambda block: likelihood.absent_outcomes(block.y), np.logical_and
         )
     if not absent.any():
         return
@@ -207,7 +205,7 @@ def _require_variation(model: Any) -> None:
     if not constant or not flat or model.joint.sigma_units.all():
         return
     if design.source is not None and design.sum_over_rows(
-        partial(_differs, value=y[0]), np.logical_or
+        lambda block: (block.y != y[0]).any(), np.logical_or
     ):
         return
     raise DataError(
@@ -243,14 +241,6 @@ def require_digits(model: Any) -> None:
                 f"column {design.columns[j]!r} varies by {np.ptp(x):.3g} about {x[0]:.6g}, of which double precision keeps "
                 f"fewer than four digits: subtract {x[0]:.6g} before it is stored"
             )
-
-
-def _differs(block: Block, *, value: float) -> Array:
-    return np.asarray(np.any(block.y != value))
-
-
-def _absent_outcomes(block: Block, *, likelihood: MayDiverge) -> Array:
-    return likelihood.absent_outcomes(block.y)
 
 
 def read_checked_aux(

@@ -78,20 +78,14 @@ def moments_by_trials(design: Design, likelihood: Likelihood) -> Moments:
         return design.moments
     if design.kept_by_trials is not None:
         return design.kept_by_trials
-    return design.sum_over_rows(
-        partial(_trials_moments, likelihood=likelihood, columns=design.columns),
-        Moments.__add__,
-    )
+    columns = design.columns
 
+    def moments(block: Block) -> Moments:
+        n = likelihood.given(block.y)["trials"]
+        weighted = block._replace(weights=times_weights(n, block.weights))
+        return moments_of(weighted, columns=columns)
 
-def _trials_moments(
-    block: Block, *, likelihood: Likelihood, columns: tuple[str, ...]
-) -> Moments:
-    n = likelihood.given(block.y)["trials"]
-    return moments_of(
-        block._replace(weights=times_weights(n, block.weights)),
-        columns=columns,
-    )
+    return design.sum_over_rows(moments, Moments.__add__)
 
 
 def centred_gram(design: Design, moments: Moments) -> Array:

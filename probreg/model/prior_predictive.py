@@ -143,7 +143,11 @@ def prior_predictive(
             if not improper:
                 rows = likelihood.at_rows(wide, design.precision)
                 rows = rows | likelihood.given(design.observed)
-                y = _outcomes(likelihood, rng, eta, rows)
+                if (
+                    not likelihood.is_count
+                    or (likelihood.mean(eta, **rows) < 1e18).all()
+                ):
+                    y = likelihood.drawn(likelihood.sample(rng, eta, **rows))
         if y is None and not improper:
             notes.append(
                 "no outcomes: some prior means are too large to draw a count from; use tighter priors"
@@ -161,18 +165,6 @@ def _aux_draws(
     if not isinstance(value, AuxPrior):
         return np.full(draws, float(value))
     return value.sample(rng, draws) if value.proper else None
-
-
-def _outcomes(
-    likelihood: Likelihood,
-    rng: np.random.Generator,
-    eta: Array,
-    aux: Mapping[str, Array],
-) -> Array | None:
-    """Return draws of y: (S, n), or (S, n, K) counts by class."""
-    if likelihood.is_count and not (likelihood.mean(eta, **aux) < 1e18).all():
-        return None
-    return likelihood.drawn(likelihood.sample(rng, eta, **aux))
 
 
 def _effects_of_columns(

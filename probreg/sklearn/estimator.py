@@ -542,7 +542,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         solution = self.fit_.solution
         model.design.refuse_sampling("the standard deviation of a new observation")
         design = model.design.at(X)
-        require_estimable(model, solution, design)
+        require_estimable(solution, design)
         noise = noise_of_scale(model, solution)
         is_point = solution.draws is None
         if is_point and not solution.scale.has_errors:

@@ -234,7 +234,9 @@ def learn_recipe(plan: Plan, parts: Parts) -> tuple[Recipe, Selection, tuple[str
     if not (plan.factors or plan.learning_terms or plan.formulas.bars):
         return _plain_recipe(plan), selection, plan.formulas.notes
     if plan.learning_terms and isinstance(parts, Partitions):
-        counted = pass_over(parts, selection, _count_rows, add).total
+        counted = pass_over(
+            parts, selection, lambda part: Counter({part.number: part.rows}), add
+        ).total
         counts = counted or Counter()
         sizes = (counts[k] for k in range(len(parts.parts) - 1))
         selection = replace(selection, starts=tuple(accumulate(sizes, initial=0)))
@@ -248,10 +250,6 @@ def learn_recipe(plan: Plan, parts: Parts) -> tuple[Recipe, Selection, tuple[str
     scan = pass_over(parts, selection, fn, iadd).total
     recipe, notes = _recipe_of_scan(plan, scan)
     return recipe, selection, notes
-
-
-def _count_rows(part: Batch) -> Counter[int]:
-    return Counter({part.number: part.rows})
 
 
 def _recipe_of_scan(plan: Plan, scan: "Scan | None") -> tuple[Recipe, tuple[str, ...]]:

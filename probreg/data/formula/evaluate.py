@@ -260,7 +260,6 @@ class _Evaluation:
                     words,
                     **names,
                     inputs=inputs,
-                    rows=rows,
                     streamed=self.table.streamed,
                     counts=counts,
                 )

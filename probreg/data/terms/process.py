@@ -170,11 +170,10 @@ def learned_process(
     key: str,
     short: str,
     inputs: tuple[str, ...],
-    rows: Any,
     streamed: bool = False,
     counts: Array | None = None,
 ) -> ProcessTerm:
-    """Return the term at training inputs x (n, d) of rows labelled `rows`, with the settings of its formula.
+    """Return the term at training inputs x (n, d), with the settings of its formula.
 
     `counts` (n,) gives the number of copies of each row.
 

@@ -192,7 +192,7 @@ def solve_joint(
         mode = lasso.mode_given_sigma(model.noise_held, start, tol)
         return Joint(mode, model.noise_held, mode.kkt)
     if lasso.yy == 0.0:
-        raise NotConverged(_collapse(model))
+        raise NotConverged(_COLLAPSE)
     slopes = model.noise_prior.slopes
     top = float(np.sqrt(lasso.yy / lasso.parts.weight))
     modes: list[ModeGivenSigma] = [start]
@@ -204,7 +204,7 @@ def solve_joint(
         modes[0] = lasso.mode_given_sigma(float(np.exp(u)), modes[0], tol)
         new, miss = _sigma_step(lasso.sigma_equation(modes[0]), slopes, u)
         if new < np.log(top) - 16.0:
-            raise NotConverged(_collapse(model))
+            raise NotConverged(_COLLAPSE)
         return new - u
 
     if sigma is None:
@@ -213,11 +213,10 @@ def solve_joint(
     return Joint(modes[0], float(np.exp(u)), max(modes[0].kkt, miss))
 
 
-def _collapse(model: Model) -> str:
-    return (
-        "coordinate_descent: the columns reproduce the response exactly, so sigma runs to 0 and the density has no "
-        "mode. Fix sigma (aux={'sigma': ...}), or give the prior in units of sigma (sigma_units=True)"
-    )
+_COLLAPSE = (
+    "coordinate_descent: the columns reproduce the response exactly, so sigma runs to 0 and the density has no "
+    "mode. Fix sigma (aux={'sigma': ...}), or give the prior in units of sigma (sigma_units=True)"
+)
 
 
 def _sigma_step(

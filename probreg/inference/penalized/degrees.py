@@ -72,12 +72,10 @@ def degrees_by_draw(model: Model, draws: Draws) -> Array:
     max_draws = int(np.clip(2e10 / values["beta"][0].size ** 3, 10, 200))
     chosen = evenly_spaced(draws.count, max_draws)
     names = hyper_names(joint, model.design)
+    labels = {name for by_hyper in names.values() for name in by_hyper.values()}
     beta = values["beta"]
-    known = all(
-        name in values for by_hyper in names.values() for name in by_hyper.values()
-    )
     if not (
-        known
+        labels <= values.keys()
         and isinstance(model.likelihood, SmoothLikelihood)
         and _has_curvature(joint)
     ):
@@ -95,11 +93,7 @@ def degrees_by_draw(model: Model, draws: Draws) -> Array:
             H = unit / sigma**2
         else:
             H = information_of(model, beta[i], None, **aux)
-        hyper_values = {
-            name: float(values[name][i])
-            for by_hyper in names.values()
-            for name in by_hyper.values()
-        }
+        hyper_values = {name: float(values[name][i]) for name in labels}
         hyper = {k: hyper_at(joint, model.design, k, hyper_values) for k in names}
         # beta_b = A u if the prior of a block is N(0, A A'): H over u is A'HA, and the
         # trace over the block is the same

@@ -398,10 +398,6 @@ class SampledDensity:
             z, self.typical_logs + 0.2 * rng.standard_normal(len(self.typical_logs))
         ]
 
-    @cached_property
-    def _fixed_aux(self) -> dict[str, float]:
-        return self.model.fixed
-
     def _point(self, x: Array) -> Point:
         """The point x (size,), or without blocks that of each x (S, size).
 
@@ -421,7 +417,7 @@ class SampledDensity:
             n, f = self._noncentred_entries
             values[f] += self.at.regression.dot(values[n] - self.at.centre[n])
         log_aux = values.T[model.n_coefficients :]
-        aux = {**self._fixed_aux, **dict(zip(model.unknown, np.exp(log_aux)))}
+        aux = {**model.fixed, **dict(zip(model.unknown, np.exp(log_aux)))}
         return Point(x[k:], theta, scales, values, aux)
 
     def log_prob(self, x: Array) -> tuple[float, Array]:

@@ -1,7 +1,7 @@
 """The two ends of an interval from a scale, from draws or from replicates of an estimate, on plain arrays."""
 
 from collections.abc import Mapping
-from typing import overload
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,7 @@ Array = np.ndarray
 FEW = 2**15  # numbers that NumPy sorts before compiled code is loaded
 
 
-@overload
-def quantile(prob: float, df: float | None) -> float: ...
-
-
-@overload
-def quantile(prob: float, df: Array | float | None) -> Array | float: ...
-
-
-def quantile(prob: float, df: Array | float | None) -> Array | float:
+def quantile(prob: float, df: Array | float | None) -> Any:
     """Return the half-width of a central interval in standard units: Student-t on df
     degrees of freedom, normal without.
 
@@ -32,7 +24,7 @@ def quantile(prob: float, df: Array | float | None) -> Array | float:
         1.0 - check_prob(prob)
     ) / 2  # of the lower tail, because 1 - tail rounds to 1 near prob = 1
     if isinstance(df, np.ndarray):
-        return np.asarray(-stdtrit(df, tail))
+        return -stdtrit(df, tail)
     return -float(ndtri(tail) if df is None else stdtrit(df, tail))
 
 
