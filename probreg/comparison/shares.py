@@ -228,7 +228,7 @@ def _apply_rule(
                 return None
             known[s] = mode.local.theta
             total = total + w * rate * np.array(path.slopes(mode))
-    return np.asarray(total)
+    return total
 
 
 # ---- steps of a method: the estimate minus the mode, and the log ratio of its error to the curvature's --------------

@@ -253,7 +253,7 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
     added = np.sqrt(penalty) * np.column_stack([np.eye(len(centre)), centre])
     F = merge(F, added).astype(float)
-    return np.asarray(np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0])
+    return np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0]
 
 
 def least_squares(F: Array, geometry: Geometry) -> Array:
@@ -289,7 +289,7 @@ def _least_in_ball(R: Array, z: Array, radius: float) -> Array:
     lam = 0.0
     if excess(0.0) > 0.0:
         lam = brentq(excess, 0.0, np.linalg.norm(c) / radius, xtol=1e-300, maxiter=2000)
-    return np.asarray(V.T @ (c / (s**2 + lam)))
+    return V.T @ (c / (s**2 + lam))
 
 
 def _descend(
@@ -430,4 +430,4 @@ def entropic_comparator(
     theta = minimize(
         objective, np.log(start), jac=True, method="L-BFGS-B", options=options
     ).x
-    return np.asarray(softmax(theta))
+    return softmax(theta)

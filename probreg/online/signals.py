@@ -129,7 +129,7 @@ def _decibels(v: Array, window: int) -> Array:
     """10 log10 of the sliding sums of v^2, scaled so that no square overflows."""
     top = float(np.abs(v).max()) or 1.0
     squares = np.lib.stride_tricks.sliding_window_view((v / top) ** 2, window)
-    return np.asarray(10 * np.log10(squares.sum(-1)) + 20 * np.log10(top))
+    return 10 * np.log10(squares.sum(-1)) + 20 * np.log10(top)
 
 
 def _signal(name: str, values: ArrayLike, length: int | None = None) -> Array:

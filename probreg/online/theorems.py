@@ -267,7 +267,7 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
     R = path.totals.spread
     if isinstance(learner.geometry, Signed):
         R = 2 * norm * R
-    start = np.asarray(softmax(path.start.memory["theta"]))
+    start = softmax(path.start.memory["theta"])
     rate = step * R**2 / 4
     small = Assumption(
         "step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1

@@ -243,7 +243,7 @@ class Simplex(Geometry):
 
     def weights(self, theta: Array) -> Array:
         # w_j = exp(theta_j) / sum_k exp(theta_k): the mirror map of the relative entropy is theta = log w + constant.
-        return np.asarray(softmax(theta))
+        return softmax(theta)
 
     def nearest(self, u: Array) -> Array:
         return project_simplex(u, 1.0)
@@ -280,7 +280,7 @@ class Signed(Geometry):
     def weights(self, theta: Array) -> Array:
         # EG+-: exponentiated gradient on the rows norm (x, -x)   (Kivinen & Warmuth 1997).
         plus, minus = np.split(softmax(theta), 2)
-        return np.asarray(self.norm * (plus - minus))
+        return self.norm * (plus - minus)
 
     def nearest(self, u: Array) -> Array:
         if np.abs(u).sum() <= self.norm:

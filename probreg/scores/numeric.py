@@ -249,7 +249,7 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     y = finite_numbers(y, "y")
     alpha = 1.0 - level(prob)
     alike(y=y, lower=lower, upper=upper, prob=alpha)
-    width = np.asarray(upper - lower)
+    width = upper - lower
     statement = "the lower end lies below the upper"
     refuse_values(width < 0, statement, "upper - lower", width)
     # (u - l) + (2 / alpha) [(l - y)_+ + (y - u)_+]   (Winkler 1972)

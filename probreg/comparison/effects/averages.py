@@ -27,7 +27,7 @@ from probreg.model.off_span import JointDraws, OffSpan
 from probreg.special import differentiate
 
 Array = np.ndarray
-Aux = Mapping[str, Array]
+Aux = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +292,7 @@ class EffectSums:
         from scipy.sparse import csc_array
 
         beta = fit.solution.beta
-        aux = {k: np.asarray(v) for k, v in fit.aux.items()}
+        aux = fit.aux
         rows, columns, values = [], [], []
         first = 0
         for effect in effects:

@@ -253,7 +253,7 @@ class Evaluation:
         solution = self.fit.solution
         groups = self.groups
         link = self.scale.link
-        aux = {k: np.asarray(v) for k, v in self.fit.aux.items()}
+        aux = self.fit.aux
         value = np.zeros(())
         gradient = np.zeros(())
         moves = np.zeros(())
@@ -400,7 +400,7 @@ class Evaluation:
         total = (L @ cov @ L.T).diagonal()
         of_rows = (L @ rows.covariance() @ L.T).diagonal()
         parts = (total - of_rows) ** 2 / df + of_rows**2 / (rows.count - 1.0)
-        return np.asarray(total**2 / parts)
+        return total**2 / parts
 
     def _require_identified(self, G: Array) -> None:
         """Raise Incompatible if an effect depends on a direction of the coefficients that the rows do not identify."""

@@ -92,7 +92,7 @@ class Combinations:
     @cached_property
     def value(self) -> Array:
         """L beta (q,)."""
-        return np.asarray(self.L @ self.fit.solution.beta.ravel())
+        return self.L @ self.fit.solution.beta.ravel()
 
     @cached_property
     def half(self) -> Array:
@@ -102,7 +102,7 @@ class Combinations:
     @property
     def std_error(self) -> Array:
         """(q,)."""
-        return np.asarray(np.linalg.norm(self.half, axis=1))
+        return np.linalg.norm(self.half, axis=1)
 
     @property
     def df(self) -> float | Array | None:
@@ -465,7 +465,7 @@ def _identified_part(fit: Fit, L: Array, left_out: Array) -> tuple[Array, Array]
     def basis_of(rows: Array) -> Array:
         """An orthonormal basis of the space of the rows."""
         _, size, basis = np.linalg.svd(rows, full_matrices=False)
-        return np.asarray(basis[size > UNIDENTIFIED])
+        return basis[size > UNIDENTIFIED]
 
     omitted = basis_of(identified(left_out))
     both = identified(np.vstack([L, left_out]))

@@ -102,9 +102,9 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
     s = fit.solution
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
-        t = sign * float((value[0] - r[0]) / scale[0])
+        t = sign * (value - r) / scale
         how = "exact" if has_exact_law(fit) else "of the normal posterior"
-        return float(student_cdf(np.asarray(t), s.df)), how
+        return float(student_cdf(t, s.df)[0]), how
     m = _mixtures(fit, L)
     if m is None:
         return None

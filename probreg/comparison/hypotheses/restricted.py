@@ -204,7 +204,7 @@ def is_unidentified(fit: Fit, L: Array) -> Array:
         return np.zeros(len(L), bool)
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
     bound = UNIDENTIFIED * (np.abs(L) @ np.abs(N)) + 1e-300
-    return np.asarray((np.abs(L @ N) > bound).any(1))
+    return (np.abs(L @ N) > bound).any(1)
 
 
 # ---- the tests ---------------------------------------------------------------------------------------------------------

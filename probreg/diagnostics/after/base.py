@@ -93,7 +93,7 @@ def orthonormal_basis(columns: Array) -> Array:
     columns = columns[:, size > 0] / size[size > 0]
     Q, R, _ = qr(columns, mode="economic", pivoting=True)
     # a remainder of 1e-12 of a column is rounding
-    return np.asarray(Q[:, : np.sum(np.abs(np.diagonal(R)) > 1e-12)])
+    return Q[:, : np.sum(np.abs(np.diagonal(R)) > 1e-12)]
 
 
 def heavier_tails(fit: Fit) -> str:

@@ -352,7 +352,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         k = np.asarray(loo.pareto_k, dtype=float)
         size = fit.model.n_coefficients + len(fit.model.unknown)
         score = f"elpd {loo.elpd:.1f} (SE {loo.se:.1f}), {loo.p:.1f} effective of {size} parameters"
-        bad = np.flatnonzero(~(k <= float(loo.good_k)))
+        bad = np.flatnonzero(~(k <= loo.good_k))
         if not len(bad):
             sentence = f"no influential rows, Pareto k at most {k.max():.2f}. {score}"
             return self.report(sentence, statistic=k.max())

@@ -161,10 +161,10 @@ def prior_scale(block: BlockPrior) -> Array | None:
     if isinstance(prior, GaussianPrior):
         sd = prior.independent(q)
         if sd is not None:
-            return np.asarray(sd) if np.isfinite(sd).all() else None
+            return sd if np.isfinite(sd).all() else None
         diagonal = np.diag(prior.precision(q))
         if np.all(diagonal):
-            return np.asarray(diagonal**-0.5)
+            return diagonal**-0.5
     return np.broadcast_to(prior.scales, q) if isinstance(prior, AffinePrior) else None
 
 

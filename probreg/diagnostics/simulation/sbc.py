@@ -117,7 +117,7 @@ def uniformity_p_value(counts: Array, positions: Array, n: int) -> float:
     """
     tails = _tails(positions, n)
     # p = 1 - P(every point has a tail probability above the smallest that was seen).
-    smallest = tails[np.arange(len(positions)), np.asarray(counts, int)].min()
+    smallest = tails[np.arange(len(positions)), counts].min()
     band = _acceptance_region(tails, smallest * (1.0 + 1e-9))
     return max(0.0, 1.0 - probability_in_band(*band, positions, n))
 

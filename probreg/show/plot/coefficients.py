@@ -240,7 +240,7 @@ def prior_weight(fit: Fit, *, figsize: Size | None = None) -> Figure:
 
 def columns_to_draw(model: Model) -> Array:
     """Return (p,) bool: columns with a prior that do not belong to a smooth function."""
-    return np.asarray(model.joint.informative & ~model.design.of_terms)
+    return model.joint.informative & ~model.design.of_terms
 
 
 def _prior_draws(fit: Fit) -> Array:

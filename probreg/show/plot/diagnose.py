@@ -276,7 +276,7 @@ def count_frequencies(seen: Observations) -> Frequencies:
     """Return the frequencies in at most 25 groups of counts."""
     max_bars = 25
     y, w = seen.y, seen.weights
-    upper = float(y.max()) + 1.0
+    upper = y.max() + 1.0
     step = int(np.ceil(upper / max_bars))
     edges = np.arange(0.0, upper + step, step)
     # P(a <= Y_i < b) = F_i(b - 1) - F_i(a - 1), and F_i(-1) = 0

@@ -140,7 +140,7 @@ def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> Figure
         )
     average = found.average.sortby("scale")
     scale = average["scale"].values
-    noise = float(average["noise"])
+    noise = average["noise"]
     fig, axes = paper(size=(6.4, 3.9), figsize=figsize)
     ax = axes[0, 0]
     for i, (name, words) in enumerate(_LINES):

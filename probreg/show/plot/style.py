@@ -128,9 +128,7 @@ def axes_size(ax: Any) -> tuple[float, float]:
     """Return the approximate width and height of axes in inches, before the layout."""
     box = ax.get_position()
     fig = ax.get_figure(root=True)
-    return float(box.width * fig.get_figwidth()), float(
-        box.height * fig.get_figheight()
-    )
+    return box.width * fig.get_figwidth(), box.height * fig.get_figheight()
 
 
 def few_ticks(ax: Any) -> None:

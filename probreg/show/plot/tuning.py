@@ -108,7 +108,7 @@ def path(
     if found.ml is None:
         notes = ["no maximum likelihood estimate exists"]
     if scale is not None:
-        degrees = float(np.interp(np.log(scale), np.log(found.scales), df))
+        degrees = np.interp(np.log(scale), np.log(found.scales), df)
         notes.append(
             f"dashed: the chosen scale {scale:.3g}, {degrees:.1f} degrees of freedom"
         )
@@ -157,8 +157,8 @@ def _draw_curves(
     ax.set_xlim(scales[0], right)
     # the frame contains the named curves and their ends; grey ones may leave it
     values = np.r_[curves[:, labelled].ravel(), ends[labelled], 0.0]
-    low = float(np.nanmin(values))
-    high = float(np.nanmax(values))
+    low = np.nanmin(values)
+    high = np.nanmax(values)
     pad = 0.06 * ((high - low) or 1.0)
     ax.set_ylim(low - pad, high + pad)
 
@@ -211,7 +211,7 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> Figure:
     ax.set_xscale("log")
     spread = 0.0
     if np.isfinite(se).any():
-        spread = float(np.nanmax(se))
+        spread = np.nanmax(se)
         band = {"color": LIGHT, "linewidth": 0}
         ax.fill_between(scales, score - se, score + se, label="score ± 1 SE", **band)
         limit = table.loc[found.best, ["score", "se"]].sum()
@@ -224,9 +224,9 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> Figure:
         ax.axvline(found.best, label=f"least: {found.best:.3g}", **line)
     # cut off scores that are very high at one end
     finite = score[np.isfinite(score)]
-    low = float(finite.min())
-    reach = 6.0 * max(float(np.median(finite)) - low, spread)
-    high = min(float(finite.max()) + spread, low + reach)
+    low = finite.min()
+    reach = 6.0 * max(np.median(finite) - low, spread)
+    high = min(finite.max() + spread, low + reach)
     if high > low:
         pad = 0.08 * (high - low)
         ax.set_ylim(low - spread - pad, high + pad)

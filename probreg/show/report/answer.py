@@ -146,7 +146,7 @@ def _effects_of_variable(
         if x.dtype.kind in "iuf" and len(np.unique(x)) > 2:
             low, high = np.quantile(x.astype(float), [0.25, 0.75])
             quartiles = "iqr" if high > low else "minmax"
-            sd = float(x.astype(float).std(ddof=1))
+            sd = x.astype(float).std(ddof=1)
             step = None if plain_sd[0] <= sd <= plain_sd[1] else "sd"
     contrasts = moves(rows, name, step)
     changes = [_column_change(rows, name, move) for move in contrasts]
@@ -185,7 +185,7 @@ def _column_change(rows: Population, name: str, move: Contrast) -> Array | None:
     after = high.offset
     if before is not None and after is not None and (before != after).any():
         return None
-    c = np.asarray(D.mean(0))
+    c = D.mean(0)
     c[np.abs(c) <= rounding] = 0.0
     return c
 
@@ -195,8 +195,8 @@ def _move_words(rows: Population, name: str, move: Contrast) -> str:
     if name in categories(rows.design) or " against " in move.contrast:
         return f"{name} {move.contrast}"
     if " to " in move.contrast:
-        return f"{name} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
-    d = float(np.mean(move.high - move.low))
+        return f"{name} from {np.mean(move.low):.4g} to {np.mean(move.high):.4g}"
+    d = np.mean(move.high - move.low)
     size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
     side = "higher" if d > 0 else "lower"
     words = f"{name} {size} {side}"
