@@ -237,10 +237,9 @@ def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> HypothesisTes
     without the blocks (Zhang & Lin 2003 for these scores). NotApplicable if there is no test.
     """
     require_linearity_test(fit, functions)
-    rng = np.random.default_rng(0)
     if fit.model.likelihood.least_squares:
-        return _restricted_ratio(fit, functions, rng)
-    return _score_test(fit, functions, rng)
+        return _restricted_ratio(fit, functions)
+    return _score_test(fit, functions)
 
 
 def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
@@ -258,9 +257,7 @@ def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
     return weight - flat - len(_range_columns(fit, functions))
 
 
-def _restricted_ratio(
-    fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
-) -> HypothesisTest:
+def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction]) -> HypothesisTest:
     """RLRT = sup over lam of (n - p) log(D(0) / D(lam)) - sum_s log(1 + lam mu_s), D(lam) = sum_s w_s^2 / (1 + lam mu_s) + r.
 
     mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes, r the remaining sum of squares, and P the projection off the other
@@ -286,14 +283,13 @@ def _restricted_ratio(
     keep = mu > 1e-12 * mu[0]
     mu = mu[keep]
     df = _degrees_left(fit, functions) + (~keep).sum()
-    return _ratio_test("RLRT", mu, w2[keep], rng, float(T[p, p] ** 2), df)
+    return _ratio_test("RLRT", mu, w2[keep], T[p, p] ** 2, df)
 
 
 def _ratio_test(
     name: str,
     mu: Array,
     w2: Array,
-    rng: np.random.Generator,
     residual: float = 0.0,
     df: float | None = None,
 ) -> HypothesisTest:
@@ -317,6 +313,7 @@ def _ratio_test(
         return np.maximum((value + np.log(shrunk).sum(0)).max(1), 0.0)
 
     observed = maximum(w2[None], np.array([residual]))[0]
+    rng = np.random.default_rng(0)
     simulated = rng.chisquare(1.0, (n_draws, len(mu)))
     null = maximum(simulated, rng.chisquare(df or 1.0, n_draws))
     p = (1 + (null >= observed - 1e-12).sum()) / (1 + len(null))
@@ -334,9 +331,7 @@ def _shape(fit: Fit, Z: Array) -> Array:
     return scales[Z]
 
 
-def _score_test(
-    fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
-) -> HypothesisTest:
+def _score_test(fit: Fit, functions: Sequence[TermFunction]) -> HypothesisTest:
     """The likelihood ratio of tau = 0 for the normal distribution of Z's, s the scores of the rows at the fit without the blocks.
 
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
@@ -369,7 +364,7 @@ def _score_test(
     keep = mu > 1e-12 * mu[-1]
     mu = mu[keep]
     w2 = np.square(V[:, keep].T @ g) / mu
-    return _ratio_test("score", mu, w2, rng)
+    return _ratio_test("score", mu, w2)
 
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:

@@ -93,10 +93,14 @@ def kernel(
         most = largest_beyond(width, epsilon)
         lipschitz = 1.0
         theorem = "kernel ball, epsilon-insensitive"
-    complexity, empirical = _of_rows(n, norm, trace, row_norm)
+    size = _one_of("trace", trace, "row_norm", row_norm)
+    if trace is None:
+        complexity = norm * size / np.sqrt(n)
+    else:
+        complexity = norm * np.sqrt(size) / n
     bound = rademacher(
         risk=risk, n=n, complexity=complexity + offset / np.sqrt(n), delta=delta, most=most, lipschitz=lipschitz,
-        empirical=empirical,
+        empirical=trace is not None,
     )  # fmt: skip
     return replace(bound, theorem=theorem, source=_SOURCE)
 
@@ -232,17 +236,6 @@ def largest_beyond(width: float, epsilon: float) -> float:
             f"epsilon is less than the width {width:g}, or there is no loss, got {epsilon:g}"
         )
     return width - epsilon
-
-
-def _of_rows(
-    n: int, norm: float, trace: float | None, row_norm: float | None
-) -> tuple[float, bool]:
-    """Rad^ <= Lam (tr K)^(1/2) / m, or Lam r / m^(1/2), and whether it is computed from the rows."""
-    _one_of("trace", trace, "row_norm", row_norm)
-    if trace is not None:
-        return norm * float(np.sqrt(trace)) / n, True
-    assert row_norm is not None
-    return norm * row_norm / float(np.sqrt(n)), False
 
 
 def _one_of(name: str, a: float | None, other_name: str, b: float | None) -> float:

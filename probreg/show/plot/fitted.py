@@ -156,8 +156,9 @@ def fitted(
     usable = (f for f in several.values() if f.solution.status.good)
     common = sweep(next(usable, first), variable, data, span)
     paths = {
-        name: _sweep_along(f, common.variable, data, span)
+        name: sweep(f, common.variable, data, span)
         for name, f in several.items()
+        if common.variable in f.model.design.recipe.all_variables
     }
     fig, axes = panels(
         len(several),
@@ -172,7 +173,7 @@ def fitted(
     same = len(means) == 1  # several quantiles have their names in the titles
     y = means.pop() if same else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes, several.items())):
-        path = paths[name]
+        path = paths.get(name)
         if path is None:
             message(ax, f"no {shorten(common.variable, 24)} in this model")
         else:
@@ -191,8 +192,7 @@ def fitted(
         for fit in several.values()
         for term in fit.model.design.recipe.grouped.values()
     }
-    drawn = [path for path in paths.values() if path is not None]
-    largest = max(drawn, key=lambda path: len(path.grid.table))
+    largest = max(paths.values(), key=lambda path: len(path.grid.table))
     notes = [largest.grid.describe([common.variable], list(groups))]
     if what != "mean":
         footnote(fig, *notes)
@@ -200,20 +200,11 @@ def fitted(
     if not first.model.likelihood.has_scalar_mean:
         notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
         notes.insert(0, "Markers: observed shares in bins of rows")
-    elif not all(path.is_on_curve.all() for path in drawn):
+    elif not all(path.is_on_curve.all() for path in paths.values()):
         levels = ", ".join(shorten(name, 24) for name in largest.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
     footnote(fig, *notes, count_censored(first, "are not drawn"))
     return fig
-
-
-def _sweep_along(
-    fit: Fit, variable: str, data: Any, span: Range | None
-) -> Sweep | None:
-    """Return the rows along a variable at which a fit is drawn; None if its model lacks the variable."""
-    if variable not in fit.model.design.recipe.all_variables:
-        return None
-    return sweep(fit, variable, data, span)
 
 
 def axis_name(fit: Fit, what: str) -> str:

@@ -80,23 +80,20 @@ def beyond(z: Array) -> str:
     return f"{count} beyond ±{edge:.1f} drawn there" if count else ""
 
 
-def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
+def normal_order(n: int, prob: float) -> Array:
     """Medians and pointwise band of the n order statistics of a standard normal sample.
 
     >>> [v.round(3).tolist() for v in normal_order(1, 0.95)]
     [[0.0], [-1.96], [1.96]]
     """
     k = np.arange(1, n + 1)
-    middle, lower, upper = (
-        ndtri(betaincinv(k, n + 1 - k, q))
-        for q in (0.5, (1 - prob) / 2, (1 + prob) / 2)
-    )
-    return middle, lower, upper
+    levels = np.array([[0.5], [(1 - prob) / 2], [(1 + prob) / 2]])
+    return ndtri(betaincinv(k, n + 1 - k, levels))
 
 
 def bin_means(
     x: Array, y: Array, weights: Array | None = None, bins: int = 10
-) -> tuple[Array, Array]:
+) -> Array:
     """Return the means of x and y in bins of about equal size along x, at least eight rows each.
 
     >>> [v.tolist() for v in bin_means(np.arange(16.0), np.arange(16.0) ** 2)]
@@ -107,7 +104,7 @@ def bin_means(
     means = [
         np.average([x[g], y[g]], axis=1, weights=w[g]) for g in parts if w[g].any()
     ]
-    return np.array(means)[:, 0], np.array(means)[:, 1]
+    return np.transpose(means)
 
 
 N_POINTS = 61  # of a curve
