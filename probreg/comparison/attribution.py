@@ -186,7 +186,7 @@ class Explanation(PrintsTable):
 
         ranked = self.sizes.round(RANK_DECIMALS)
         order = ranked.max(axis=1).sort_values(ascending=False, kind="stable").index
-        rows: dict[tuple[str, str], list[float]] = {}
+        rows = {}
         n_params = 7  # parameters in a print
         n_causes = 3  # of each of them
         for param in [p for p in self.sizes.index if p in order[:n_params]]:

@@ -90,7 +90,7 @@ class FitPair:
         base, fit = self.fits
         a = base.stated_model
         b = fit.stated_model
-        differs: dict[Cause, str] = {}
+        differs = {}
         if has_effects(base.model) and has_effects(fit.model):
             differs = _effect_differences(base, fit)
         if a.likelihood != b.likelihood:

@@ -169,7 +169,7 @@ class PriorPath:
         for entry, indices in zip(members, groups.values()):
             entry[vec_entries(indices, m)] = 1.0
         causes = [SpecificCause(Cause.PRIOR, name) for name in groups]
-        held: dict[str, tuple[float | None, float | None]] = {}
+        held = {}
         for name, i in unknown.items():
             if name in params:
                 report[len(R) + params.index(name), i] = 1.0

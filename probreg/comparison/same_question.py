@@ -54,7 +54,7 @@ def method_name(fit: Fit) -> str:
 
 def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
     """By the name of the method, numbered from the second on: newton, newton 2."""
-    fits_by_method: dict[str, Fit] = {}
+    fits_by_method = {}
     counts: Counter[str] = Counter()
     for fit in fits:
         name = method_name(fit)

@@ -342,7 +342,7 @@ def simulate_predictions(
     def once(r: int) -> list[Array | None]:
         rng = np.random.default_rng([seed, r])
         simulated = simulate_response(repeated, eta[rows], aux, rng).design
-        estimates: list[Array | None] = []
+        estimates = []
         for m, chosen in zip(models, methods):
             this = replace(m, design=simulated)
             prediction = None

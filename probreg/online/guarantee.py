@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -341,24 +342,23 @@ def least_logistic(X: Array, y: Array, geometry: Geometry) -> Array:
     # eta = U v of orthonormal columns, so that the scales and correlations of the columns do not slow the search
     start = np.zeros(int(kept.sum()))
     options = {"gtol": 1e-9, "ftol": 0.0}
-    loss = _logistic_loss(U[:, kept], y)
-    v = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+    v = minimize(
+        _logistic_loss, start, (U[:, kept], y), "L-BFGS-B", jac=True, options=options
+    ).x
     u = V[kept].T @ (v / d[kept]) / size
     if np.array_equal(geometry.nearest(u), u):
         return u
     # the second derivative of log(1 + exp) is at most 1/4
     curvature = np.linalg.norm(X, 2) ** 2 / 4
-    return _descend(_logistic_loss(X, y), geometry, X.shape[1], curvature)
+    loss = partial(_logistic_loss, X=X, y=y)
+    return _descend(loss, geometry, X.shape[1], curvature)
 
 
-def _logistic_loss(X: Array, y: Array) -> Callable[[Array], tuple[float, Array]]:
-    def loss_and_gradient(u: Array) -> tuple[float, Array]:
-        # L_u = sum_i log(1 + exp eta_i) - y_i eta_i; its gradient is X'(mean - y).
-        eta = X @ u
-        value = float(np.sum(np.logaddexp(0, eta) - y * eta))
-        return value, X.T @ (expit(eta) - y)
-
-    return loss_and_gradient
+def _logistic_loss(u: Array, X: Array, y: Array) -> tuple[float, Array]:
+    """Return L_u = sum_i log(1 + exp eta_i) - y_i eta_i and its gradient X'(mean - y)."""
+    eta = X @ u
+    value = float(np.sum(np.logaddexp(0, eta) - y * eta))
+    return value, X.T @ (expit(eta) - y)
 
 
 def widest_margin(X: Array, y: Array) -> Array | None:

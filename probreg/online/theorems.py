@@ -34,7 +34,6 @@ from probreg.online.updates import (
     SQUARED,
     Array,
     Euclid,
-    Geometry,
     Signed,
     Simplex,
     State,
@@ -281,7 +280,7 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
     w = v
     if len(v) > len(path.start.w):
         w = norm * (v[: len(v) // 2] - v[len(v) // 2 :])
-    comparator_loss = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
+    comparator_loss = path.loss_of(w)
     inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
     if isinstance(learner.geometry, Signed):
         size = float(np.abs(w).sum())
@@ -289,6 +288,13 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
     else:
         advice = "" if inside else "; eg_pm takes other weights"
         reachable = Assumption(f"u >= 0 with sum 1{advice}", float(v.sum()), inside)
+    first = learner.geometry.weights(path.start.memory["theta"])
+    distance = float(np.abs(first - path.start.w).max())
+    start_of_exponents = Assumption(
+        "the first weights are those of their exponents",
+        distance,
+        distance < 1e-9 and start.min() > 0,
+    )
     entropy = float(rel_entr(v, start).sum())
     return Guarantee(
         "exponentiated gradient",
@@ -297,20 +303,9 @@ def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
         path.loss,
         A * comparator_loss + 2 / step * entropy,
         path.totals.rounds,
-        (small, reachable, _start_assumption(path, learner.geometry, start)),
+        (small, reachable, start_of_exponents),
         w,
         comparator_loss,
-    )
-
-
-def _start_assumption(path: Rounds, geometry: Geometry, start: Array) -> Assumption:
-    """Check that the weights of the first state belong to its theta."""
-    w = geometry.weights(path.start.memory["theta"])
-    distance = float(np.abs(w - path.start.w).max())
-    return Assumption(
-        "the first weights are those of their exponents",
-        distance,
-        distance < 1e-9 and bool(start.min() > 0),
     )
 
 

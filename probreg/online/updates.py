@@ -157,17 +157,12 @@ class RoundArrays(NamedTuple):
     @classmethod
     def of(cls, n: int, total: Array) -> "RoundArrays":
         """Return arrays for n rounds that add to this total."""
-        return cls(np.empty(n), np.empty(n), np.empty(n), np.empty(n), total)
+        return cls._make([*np.empty((4, n)), total])
 
     def select(self, rows: slice) -> "RoundArrays":
         """Return views of some rounds, with the same total."""
-        return RoundArrays(
-            self.prediction[rows],
-            self.loss[rows],
-            self.slope[rows],
-            self.square[rows],
-            self.total,
-        )
+        *of_rounds, total = self
+        return RoundArrays._make([*[array[rows] for array in of_rounds], total])
 
 
 class Geometry(ABC):

@@ -51,7 +51,7 @@ class Rule(ABC):
         """sum_k truth_k S(p, k); an outcome without probability costs nothing, infinite loss or not."""
         # 0 times infinity is 0, and nan in floating point.
         loss = self.losses(p)
-        return np.where(truth > 0, truth * np.where(truth > 0, loss, 0.0), 0.0).sum(-1)
+        return (truth * np.where(truth > 0, loss, 0.0)).sum(-1)
 
 
 @RULES.register

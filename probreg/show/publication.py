@@ -148,7 +148,7 @@ def table(
     _check_labels(columns, names, "rename")
     _check_new_labels(columns, names)
     bases = [_reference_levels(fit) if reference else {} for fit in several.values()]
-    entries: dict[str, list[Cell]] = {}
+    entries = {}
     for label in _select_labels(columns, list_names(keep)):
         coef, _, outcome = label.rpartition(": ")
         for own in bases:

@@ -354,7 +354,7 @@ def effect_sums(
     off = off_span_of(model, fit.solution, aux)
     if off is None:
         return None
-    parts: list[Mapping[str, RowSums]] = []
+    parts = []
     places: dict[int, list[slice]] = {}
     first = 0
     for target in {id(target): target for target in targets}.values():

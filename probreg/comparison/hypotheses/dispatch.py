@@ -93,13 +93,6 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     )
 
 
-def scale_hypothesis(fit: Fit, text: str, null: ScaleTest, prob: float) -> Hypothesis:
-    """Return the probability of an inequality under a posterior, or the likelihood ratio of an equality at scales found by evidence."""
-    if fit.target == "posterior":
-        return _scale_probability(fit, text, null, prob)
-    return _scale_likelihood_ratio(fit, text, null, prob)
-
-
 def _scale_probability(fit: Fit, text: str, null: ScaleTest, prob: float) -> Hypothesis:
     """Return the share of draws in which the inequality holds."""
     if null.relation == "=":
@@ -312,7 +305,9 @@ def hypothesis(
             )
         if scale is None:
             return linearity_hypothesis(fit, text)
-        return scale_hypothesis(fit, text, scale, prob)
+        if fit.target == "posterior":
+            return _scale_probability(fit, text, scale, prob)
+        return _scale_likelihood_ratio(fit, text, scale, prob)
     read = _parse_restrictions(fit, text)
     if fit.target == "posterior":
         if covariance is not None:

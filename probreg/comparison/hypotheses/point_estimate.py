@@ -482,10 +482,8 @@ def _wald_test_of_term(
     if c.has_prior:
         raise Incompatible(f"no test of the term {term!r}: {PENALISED}")
     if len(left_out):
-        V = (spread or fit.spread()).matrix
-        B, B2 = V.half(L), V.half(left_out)
-        L = L - np.linalg.lstsq(B2.T, B.T)[0].T @ left_out
-        c = Combinations.at(fit, L, np.zeros(len(L)), spread)
+        B2 = c.spread.matrix.half(left_out)
+        c = replace(c, L=L - np.linalg.lstsq(B2.T, c.half.T)[0].T @ left_out)
     tests = {t.name: t for t in c.wald_tests()}
     return tests.get("F", tests["Wald"])
 

@@ -91,8 +91,7 @@ def folds_of(
     return _assign_folds(weight, kind, int(folds), rng)[codes]
 
 
-def _folds_from_labels(labels: Any, n: int) -> Array:
-    values = as_array(labels, "folds")
+def _folds_from_labels(values: Array, n: int) -> Array:
     if values.ndim != 1 or len(values) != n:
         raise DataError(
             f"folds is a number or one label per row ({n} rows), got shape {values.shape}"

@@ -90,7 +90,7 @@ class MixingDiagnostic(ChainDiagnostic):
         r_hat = table["r_hat"].fillna(np.inf).sort_values(ascending=False)
         ess = np.fmin(table["ess_bulk"], table["ess_tail"]).sort_values()
         chains = len(fit.solution.posterior["beta"])
-        findings: list[Finding] = []
+        findings = []
         if chains == 1:
             sentence = "a single chain has no R-hat between chains"
             findings += self.report(sentence, Verdict.NOTE, "run four, NUTS(chains=4)")
@@ -142,7 +142,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
         most_divergent = 0.01  # share of divergent draws above which intervals should not be reported
         posterior = fit.solution.posterior
         diverging = np.asarray(posterior.stats["diverging"], dtype=bool)
-        findings: list[Finding] = []
+        findings = []
         deep = np.mean(posterior.stats.get("reached_max_treedepth", 0.0))
         if deep > 0:
             sentence = f"{percent(float(deep), 2)} of trajectories reached the maximum tree depth, so sampling is slow and draws are correlated"

@@ -48,7 +48,7 @@ class GroupEffectsDiagnostic(Diagnostic):
             raise NotApplicable(f"fewer than {fewest_groups} groups")
         if not fit.solution.given_scales.has_errors:
             raise NotApplicable("the effects have no standard errors")
-        findings: list[Finding] = []
+        findings = []
         p_values = []
         for group, effects in groups.items():
             table = fit.effects(group)

@@ -78,7 +78,7 @@ class DeletionDiagnostic(Diagnostic):
         """
         pieces = fit.once(deletion_arrays)
         alone = np.isnan(pieces.influence.cook[0]) & (pieces.w > 0)
-        findings: list[Finding] = []
+        findings = []
         if alone.any():
             names = fit.model.design.row_names[alone].tolist()
             singular = f"a coefficient has no estimate without row {names[0]}"

@@ -41,7 +41,6 @@ from probreg.likelihoods import (
     Multinomial,
     StudentT,
 )
-from probreg.model.model import Model
 from probreg.system.terminal import format_p, shorten_names
 
 Array = np.ndarray
@@ -303,7 +302,7 @@ class PredictiveDiagnostic(Diagnostic):
             raise NotApplicable(
                 f"no test statistics for {fit.model.likelihood.named} likelihood"
             )
-        findings: list[Finding] = []
+        findings = []
         for c in checks:
             if c.two_sided < SIGNIFICANT:
                 p = max(c.two_sided, 1.0 / _REPLICATES)
@@ -383,6 +382,7 @@ def loo_pit(fit: Fit) -> Array:
     leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
     block_size = 2_000_000  # numbers of one block of rows
     model = fit.model
+    likelihood = model.likelihood
     draws = fit.solution.posterior.flat
     beta = draws["beta"]
     parameters = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
@@ -391,32 +391,23 @@ def loo_pit(fit: Fit) -> Array:
     parts = np.array_split(
         np.arange(len(rows)), 1 + len(rows) * len(beta) // block_size
     )
-    ends = [
-        _left_out(model, model.design.take(rows[part]), beta, parameters, log_ratio)
-        for part in parts
-    ]
-    lower, upper = (np.concatenate(e) for e in zip(*ends))
+
+    def ends(part: Array) -> tuple[Array, Array]:
+        """P(Y_i < y_i) and P(Y_i <= y_i) of these rows; equal for a continuous response."""
+        design = model.design.take(rows[part])
+        y = design.observed
+        eta = design.eta(beta)
+        aux = likelihood.at_rows(parameters, design.precision)
+        log_lik = likelihood.log_prob(y, eta, **aux)
+        w = np.exp(leave_rows_out(log_lik, log_ratio, weights=True).log_weights.T)
+        upper = (w * likelihood.cdf(y, eta, **aux)).sum(0)
+        below = likelihood.lower_end(y)
+        if below is y:
+            return upper, upper
+        return (w * likelihood.cdf(below, eta, **aux)).sum(0), upper
+
+    lower, upper = (np.concatenate(e) for e in zip(*map(ends, parts)))
     return np.clip(lower + uniforms(fit, rows) * (upper - lower), 1e-12, 1.0 - 1e-12)
-
-
-def _left_out(
-    model: Model,
-    rows: Design,
-    beta: Array,
-    parameters: dict[str, Any],
-    log_ratio: Array | None,
-) -> tuple[Array, Array]:
-    """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
-    likelihood = model.likelihood
-    eta = rows.eta(beta)
-    parameters = likelihood.at_rows(parameters, rows.precision)
-    log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
-    w = np.exp(leave_rows_out(log_lik, log_ratio, weights=True).log_weights.T)
-    upper = (w * likelihood.cdf(rows.observed, eta, **parameters)).sum(0)
-    below = likelihood.lower_end(rows.observed)
-    if below is rows.observed:
-        return upper, upper
-    return (w * likelihood.cdf(below, eta, **parameters)).sum(0), upper
 
 
 @DIAGNOSTICS.register

@@ -176,7 +176,7 @@ class PowerScalingDiagnostic(Diagnostic):
         }
         alone = table["reading"] == _ALONE
         governing = table.index.isin(list(hyper))
-        findings: list[Finding] = []
+        findings = []
         for rows, verdict, meaning, remedy in (
             (
                 table["reading"] == _BOTH,

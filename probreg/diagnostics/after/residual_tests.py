@@ -181,7 +181,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         if products * rows_per_product <= len(X):
             # products of indicators may add nothing
             tests += [test for test in [white(e, X)] if test.df > tests[0].df]
-        findings: list[Finding] = []
+        findings = []
         robust = robust_errors(fit, "robust standard errors (HC3)")
         remedies = [_scale_formula(fit, X, e), robust]
         if likelihood.support == "real":
@@ -289,7 +289,7 @@ class AutocorrelationDiagnostic(Diagnostic):
         remedy = f"if the rows are in order of time: add lags, a trend or seasons; {robust_errors(fit, 'HAC standard errors')}"
         if is_sorted:
             remedy += "; the rows are also in order of the fitted values, so check the functional form first (reset)"
-        findings: list[Finding] = []
+        findings = []
         for test in tests:
             findings += self.report_test(
                 test._replace(name=f"r1 = {r:.2g}, {test.name}"),

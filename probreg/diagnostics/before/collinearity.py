@@ -104,7 +104,7 @@ class RankCheck(Check):
         remedy: str = "",
     ) -> list[Finding]:
         """Return a finding for each equation; one for a term with several columns that are combinations of others."""
-        findings: list[Finding] = []
+        findings = []
         by_term = terms_of(design, design.columns)
         term_of = {c: term for term, columns in by_term.items() for c in columns}
         for term in dict.fromkeys(term_of[columns[0]] for _, columns in equations):

@@ -54,7 +54,7 @@ class ScaleCheck(Check):
     ) -> list[Finding]:
         rounding = 1e-13  # sd over size of a constant column
         least_variation = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
-        findings: list[Finding] = []
+        findings = []
         size = np.hypot(spreads.mean, spreads.scale)
         relative = spreads.scale / np.where(size > 0, size, 1.0)
         for j in np.flatnonzero((relative > rounding) & (relative < least_variation)):
@@ -92,7 +92,7 @@ class ScaleCheck(Check):
                 pinned.append((effect, j))
             elif not relative:
                 moderate.append((effect, j))
-        findings: list[Finding] = []
+        findings = []
         for effects, verdict in ((pinned, Verdict.WARNING), (moderate, Verdict.NOTE)):
             if not effects:
                 continue

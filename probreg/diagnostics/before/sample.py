@@ -215,7 +215,7 @@ class GroupsCheck(Check):
         terms = model.design.recipe.grouped
         if not terms:
             raise NotApplicable("no effect varies by a group")
-        findings: list[Finding] = []
+        findings = []
         for key, term in terms.items():
             if has_improper_sd(model, term) and key in model.design.inputs:
                 findings += self._check_term(model, term, model.design.inputs[key])
@@ -234,7 +234,7 @@ class GroupsCheck(Check):
         if sentence is not None:
             remedy = "leave out one of the two, or give the standard deviation a proper prior"
             return self.report(sentence, Verdict.PROBLEM, remedy)
-        findings: list[Finding] = []
+        findings = []
         if G < 5:  # Gelman & Hill 2007, section 12.9
             sentence = f"{term.key}: the standard deviation over {G} groups is poorly estimated"
             remedy = f"use {term.group} as a factor, or give sd a proper prior"

@@ -136,17 +136,13 @@ class ProbabilityOfOutcome(Score):
         return bool(likelihood.levels)
 
     def of(self, p: Predictive, y: Array) -> Array:
-        return _observed_scores(1.0 - class_probabilities(p.mean()), y)
+        scores = 1.0 - class_probabilities(p.mean())
+        codes = y.argmax(1) if y.ndim == 2 else y.astype(int)  # (n, K) counts one trial
+        return np.take_along_axis(scores, codes[:, None], 1)[:, 0]
 
     def region(self, p: Predictive, most: float) -> dict[str, Array]:
         # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
         return {"set": 1.0 - class_probabilities(p.mean()) <= most}
-
-
-def _observed_scores(scores: Array, y: Array) -> Array:
-    """Return the scores of the observed classes, from codes (n,) or counts (n, K) of one trial."""
-    codes = y.argmax(1) if y.ndim == 2 else y.astype(int)
-    return np.take_along_axis(scores, codes[:, None], 1)[:, 0]
 
 
 def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:

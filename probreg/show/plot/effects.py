@@ -306,7 +306,7 @@ def _draw_observed(
     else:
         value, level = np.unique(x[rows], return_inverse=True)
         counts = np.bincount(level, w * np.nan_to_num(y))
-        shares = value, counts / np.bincount(level, w)
+        shares = np.stack([value, counts / np.bincount(level, w)])
     ax.plot(*shares, **{**look, "marker": "x", "linestyle": ""})
 
 

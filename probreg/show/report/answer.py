@@ -107,7 +107,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
         if effects is not None:
             raise
         return Answer([], [f"No effects: {error}"])
-    remarks: list[str] = []
+    remarks = []
     if effects is None:
         names = changing_variables(rows)
         if len(names) > max_variables:
@@ -121,7 +121,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
         steps = dict(effects)
     else:
         steps = dict.fromkeys(list_names(effects))
-    sentences: list[EffectSentence] = []
+    sentences = []
     for name, step in steps.items():
         try:
             sentences += _effects_of_variable(fit, rows, name, step, data, prob)
