@@ -456,35 +456,33 @@ class EvidenceProblem:
                 give = f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             reason = f"the evidence increases as {name} goes to 0, because the columns can reproduce the response"
             raise Incompatible(f"{self.method}: {reason}; fix {name}{give}")
+        if top.ended or (top.steps < max_steps and self._endless(top).any()):
+            return
         # a start may end on a plateau below the best maximum, such as at lengths so
         # small that rows are independent
-        if not top.ended and top.steps < max_steps:
+        if top.steps < max_steps:
             raise NotConverged(
                 f"evidence: the search for the scales stopped {top.decrement:.2g} standard errors away from the maximum, because no step "
-                f"raises the evidence beyond rounding. {self._remedy_of_stop(top)}"
+                f"raises the evidence beyond rounding. {self._remedy_of_stop()}"
             )
-        if not top.ended:
-            if name in self.outer:
-                hold = f"fix {name}"
-            else:
-                hold = "give the scales priors"
-            raise Incompatible(
-                f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
-            )
+        if name in self.outer:
+            hold = f"fix {name}"
+        else:
+            hold = "give the scales priors"
+        raise Incompatible(
+            f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
+        )
 
-    def _remedy_of_stop(self, top: EvidenceMaximum) -> str:
+    def _endless(self, top: EvidenceMaximum) -> Array:
+        """Return whether each length, or other hyperparameter of columns, is so large that the evidence no longer depends on it, (d,)."""
+        d = len(self.groups.scaling)
+        far = top.theta[:d] > self.starts[0][:d] + 2.0 * _FAR_UP
+        return far & ~self.groups.scaling
+
+    def _remedy_of_stop(self) -> str:
         """Return the remedy for a search that stopped before the maximum."""
         likelihood = self.model.likelihood
         assert isinstance(likelihood, SmoothLikelihood)  # in `scales_obstacle`
-        d = len(self.groups.scaling)
-        far = top.theta[:d] > self.starts[0][:d] + 2.0 * _FAR_UP
-        long = np.flatnonzero(far & ~self.groups.scaling)
-        if self.model.design.recipe.processes and len(long):
-            names = ", ".join(self.names[j] for j in long)
-            return (
-                f"{names} increases without bound, because the process is close to a straight line. Write its input as a column in place "
-                "of the process, or give the process a prior"
-            )
         if likelihood.concave:
             return "Rescale columns and response to similar units, or give the scales priors"
         return (
@@ -667,6 +665,17 @@ class EvidenceProblem:
             elif isinstance(g.prior, ProcessPrior):
                 texts = ", ".join(f"{name} {v:.6g}" for name, v in values.items())
                 text = f"{self.named(g)}: {texts} at the maximum"
+                marks = self._endless(top)[place]
+                endless = [
+                    name for name, is_endless in zip(values, marks) if is_endless
+                ]
+                if endless:
+                    text = f"{self.named(g)}: {texts}; the evidence increases with {' and '.join(endless)} without bound"
+                if any(map(is_length, endless)):
+                    text += (
+                        ", because the process is close to a straight line: write its input as a column in place of the process, or give "
+                        "the process a prior"
+                    )
                 others.append(important_note(Topic.SCALES, text))
                 error = g.prior.error_at(values)
                 if error > FAR:
