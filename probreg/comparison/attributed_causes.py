@@ -143,7 +143,7 @@ class _PairCauses:
             gap = abs(fit["estimate"] - base["estimate"])
             return np.inf if gap > self.apart * fit["error"] else 0.0
         gaps = [abs(fit[q] - base[q]) for q in ("estimate", "lower", "upper")]
-        return float(np.nanmax([0.0, *gaps]) / np.float64(base["error"]))
+        return np.nanmax([0.0, *gaps]) / np.float64(base["error"])
 
     def _causes_by_share(self, rows: Rows) -> list[AttributedCause]:
         """Return the causes by their shares, the largest first; causes that are small relative to it are left out."""
@@ -157,13 +157,13 @@ class _PairCauses:
         if of_width is not None and z * abs(widening) > least_share * self.apart:
             shares.setdefault(of_width, (0.0, 0.0))
         # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
-        z *= float(exprel(np.nan_to_num(row["log_se_ratio"].values) + widening))
+        z *= exprel(np.nan_to_num(row["log_se_ratio"].values) + widening)
         sizes = {}
         for cause, (shift, log_se) in shares.items():
             wider = np.nan_to_num(log_se) + (widening if cause == of_width else 0.0)
             sizes[cause] = abs(shift) + z * abs(wider)
         threshold = least_share * max([self.apart, *sizes.values()])
-        gap = abs(float(row["difference"]))
+        gap = abs(row["difference"])
         effects = {cause for cause in shares if cause.cause in _EFFECT_CAUSES}
         order = sorted(sizes, key=lambda c: -round(sizes[c], RANK_DECIMALS))
         if effects and of_width in order:
@@ -271,7 +271,7 @@ def _log_width_ratio(base: Row, fit: Row) -> float:
     """Return the log of the ratio of (width / error) between the fit's and the baseline's interval; 0 if one has none."""
     a, b = [np.float64(r["upper"] - r["lower"]) / r["error"] for r in (base, fit)]
     ratio = np.log(b / a)
-    return float(ratio) if np.isfinite(ratio) else 0.0
+    return ratio if np.isfinite(ratio) else 0.0
 
 
 def _describe_difference(fit: Row, causes: list[AttributedCause]) -> str:

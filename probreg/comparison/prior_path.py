@@ -288,7 +288,7 @@ class PriorPath:
             step[free], is_concave = newton_step(
                 LocalModel(0.0, local.slope[free], local.H[inside])
             )
-            rise = float(local.slope @ step)
+            rise = local.slope @ step
             if is_concave and rise < last_decrement:
                 return self.local(local.theta + step, local.t)
             for size in halvings(local.theta, step):
@@ -370,7 +370,7 @@ class PriorPath:
             return third
         size = np.sqrt(np.abs(np.diagonal(local.H)))
         for row, v in enumerate(directions.T):
-            largest = float(np.abs(v * size).max())
+            largest = np.abs(v * size).max()
             if largest > 0.0:
                 square = partial(self._prior_square, local, onto, v)
                 step = 0.005 / largest  # 0.005 standard errors

@@ -180,12 +180,12 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
     model = fit.model
     s = fit.solution
-    curvature = float(-model.aux_prior(name).slopes(s.aux[name])[1])
+    curvature = -model.aux_prior(name).slopes(s.aux[name])[1]
     if name != model.likelihood.noise_scale or not model.joint.sigma_units.any():
         return curvature
     if model.joint.gaussian:
-        return curvature + float(
-            model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1]
+        return (
+            curvature + model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1]
         )
     h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
     # what is not known without hyperparameters is not in units of sigma
@@ -607,7 +607,7 @@ def _changes_between(
             change = Change.BECOMES_NONZERO if a == 0.0 else Change.BECOMES_ZERO
 
         def value(log_c: float, row: int = row, edge: bool = edge) -> float:
-            number = float(at(float(log_c))[row, j])
+            number = at(log_c)[row, j]
             return float(number == 0.0) - 0.5 if edge else number
 
-        yield float(scipy.optimize.brentq(value, inner, outer, xtol=1e-7)), change
+        yield scipy.optimize.brentq(value, inner, outer, xtol=1e-7), change

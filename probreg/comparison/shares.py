@@ -160,7 +160,7 @@ def integrate_path(
         for name in path.held:
             free = last if name in path.a.fixed else first
             i = path.unknown[name]
-            units[name] = float(abs(free.local.H[i, i]))
+            units[name] = abs(free.local.H[i, i])
         path = replace(path, units=units)
         steep = _steepness(path, first.local), _steepness(path, last.local, -1.0)
         known = {0.0: first.local.theta, 1.0: last.local.theta}
@@ -170,7 +170,7 @@ def integrate_path(
             if rule is None:
                 return None
             shares = rule
-            error = float(np.abs((total - shares.sum(1)) / unit).max())
+            error = np.abs((total - shares.sum(1)) / unit).max()
             # converged, or the remainder is rounding
             if error < tol or 0.7 * before < error < largest_remainder:
                 break
@@ -195,7 +195,7 @@ def _steepness(path: PriorPath, end: PathLocal, sign: float = 1.0) -> float:
         i = path.unknown[cause.subject]
         added = end.priors[int(sign > 0)].aux_curvature[i - k]
         largest = max(largest, added / abs(end.H[i, i]))
-    return float(np.log1p(max(largest, 0.0)))
+    return np.log1p(max(largest, 0.0))
 
 
 def _apply_rule(
@@ -215,11 +215,11 @@ def _apply_rule(
         c = max(ratio, 1e-3)
         # x from the end of this half to the middle
         for x, w in zip(0.5 * (1.0 + nodes), 0.5 * weights):
-            weight = 0.5 * float(np.expm1(c * x) / np.expm1(c))
+            weight = 0.5 * np.expm1(c * x) / np.expm1(c)
             s, t = 0.5 * x, PathPoint(1.0 - weight, weight)
             if half:
                 s, t = 1.0 - s, PathPoint(weight, 1.0 - weight)
-            rate = 0.5 * float(c * np.exp(c * x) / np.expm1(c))
+            rate = 0.5 * c * np.exp(c * x) / np.expm1(c)
             places = np.array([*known])
             near = places[np.argsort(np.abs(places - s), kind="stable")[:n_nearest]]
             start = krogh_interpolate(near, [known[v] for v in near], s)
@@ -299,8 +299,9 @@ def _degrees_of_freedom(
     k = model.shape[0]
     sigma = float(mode.value[index])
     F = np.asarray(model.design.moments.factor, dtype=float)[:, :k]
-    N = model.design.moments.weight + float(
-        (model.joint.sigma_units & model.joint.informative).sum()
+    N = (
+        model.design.moments.weight
+        + (model.joint.sigma_units & model.joint.informative).sum()
     )
     P = model.joint.curvature(mode.value[:k, None], sigma)
     g = k - float(
@@ -310,12 +311,12 @@ def _degrees_of_freedom(
     )
 
     def of_prior(x: float) -> tuple[float, float]:
-        return model.noise_prior.slopes(sigma * float(np.exp(x)))
+        return model.noise_prior.slopes(sigma * np.exp(x))
 
     S = N - of_prior(0.0)[0]  # over sigma^2 at the mode, where the slope is 0
 
     def slope(x: float) -> float:
-        return g - N + S * float(np.exp(-2.0 * x)) + of_prior(x)[0]
+        return g - N + S * np.exp(-2.0 * x) + of_prior(x)[0]
 
     high = 0.5
     largest_shift = 64.0  # of a shift of log sigma
@@ -324,12 +325,12 @@ def _degrees_of_freedom(
     if not (g >= 0.0 >= slope(high)):
         # without such a top, under a prior that is not concave, the step is skewness
         return 0.0, 0.0
-    x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
+    x = scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15) if g > 0.0 else 0.0
     curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
     with np.errstate(invalid="ignore"):
         ratio = np.log(curved[1] / curved[0])
     widening = x - 0.5 * ratio if np.isfinite(ratio) else x
-    return float(sigma * np.expm1(x)), float(widening)
+    return sigma * np.expm1(x), widening
 
 
 def _steps_of_mode(fit: Fit, step: Step, coefficient: Array) -> dict[Cause, Step]:

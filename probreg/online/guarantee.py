@@ -286,7 +286,7 @@ def _least_in_ball(R: Array, z: Array, radius: float) -> Array:
     kept = s > s.max() * max(R.shape) * np.finfo(float).eps
     s, V = s[kept], V[kept]
     c = s * (U.T @ z)[kept]
-    excess = lambda lam: float(np.linalg.norm(c / (s**2 + lam))) - radius
+    excess = lambda lam: np.linalg.norm(c / (s**2 + lam)) - radius
     lam = 0.0
     if excess(0.0) > 0.0:
         lam = brentq(excess, 0.0, np.linalg.norm(c) / radius, xtol=1e-300, maxiter=2000)
@@ -357,7 +357,7 @@ def least_logistic(X: Array, y: Array, geometry: Geometry) -> Array:
 def _logistic_loss(u: Array, X: Array, y: Array) -> tuple[float, Array]:
     """Return L_u = sum_i log(1 + exp eta_i) - y_i eta_i and its gradient X'(mean - y)."""
     eta = X @ u
-    value = float(np.sum(np.logaddexp(0, eta) - y * eta))
+    value = np.sum(np.logaddexp(0, eta) - y * eta)
     return value, X.T @ (expit(eta) - y)
 
 
@@ -415,7 +415,7 @@ def entropic_comparator(
         fold = scale * np.hstack([np.eye(p), -np.eye(p)])
     R = F[:, :-1] @ fold
     z = F[:, -1]
-    unit = max(float(z @ z) * weight, penalty, 1e-300)
+    unit = max(z @ z * weight, penalty, 1e-300)
 
     def objective(theta: Array) -> tuple[float, Array]:
         v = softmax(theta)
@@ -423,7 +423,7 @@ def entropic_comparator(
         d = np.log(np.maximum(v, 1e-300) / start)
         # dv/d theta = diag(v) - vv': over theta the slope is v (g - v'g), in which the 1 of d(v log v)/dv cancels.
         g = weight * 2 * (R.T @ e) + penalty * d
-        value = float(weight * e @ e + penalty * v @ d)
+        value = weight * e @ e + penalty * v @ d
         return value / unit, v * (g - v @ g) / unit
 
     options = {"gtol": 1e-12}

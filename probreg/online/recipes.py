@@ -193,7 +193,7 @@ class KernelRLS(KernelLearner):
                 f"K + {self.precision:g} I is not positive definite with this row: take a larger precision",
                 state,
             )
-        require_finite_loss(float(arrays.loss[0]), state)
+        require_finite_loss(arrays.loss[0], state)
         return after, Info(float(arrays.prediction[0]), float(arrays.loss[0]))
 
     def block(

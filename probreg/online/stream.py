@@ -336,7 +336,7 @@ class Recorder:
         except DataError as error:
             raise StreamError(f"{row}: {error}", self.state) from None
         step = fixed_step(self.learner)
-        q = float(self.learner.squares(x[None])[0])
+        q = self.learner.squares(x[None])[0]
         advice = ""
         if step and step * q >= 2:
             advice = f" {self._step_advice(step, q, largest_entry(x))}."

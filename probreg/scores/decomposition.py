@@ -230,10 +230,12 @@ def decompose(
             f"outcomes are one per row and at least one, got shape {s.outcome.shape}"
         )
     w = frequencies(weights, s.outcome.shape)
-    if bins is None:
-        place = _number_forecasts(s)
-    else:
+    if bins is not None:
         place = _number_bins(s, bins, w)
+    elif s.pair:
+        place = np.unique(s.p[:, 1], return_inverse=True)[1]
+    else:
+        place = np.unique(s.p, axis=0, return_inverse=True)[1].ravel()
     return _decompose_groups(r, s, place, w)
 
 
@@ -291,13 +293,6 @@ def _group_means(values: Array, place: Array, w: Array) -> Array:
     return first + sums / np.where(total > 0, total, 1.0)[:, None]
 
 
-def _number_forecasts(s: Scored) -> Array:
-    """Number the distinct forecasts; for an event in ascending order of its probability."""
-    if s.pair:
-        return np.unique(s.p[:, 1], return_inverse=True)[1]
-    return np.unique(s.p, axis=0, return_inverse=True)[1].ravel()
-
-
 def _number_bins(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
     if not s.pair:
         raise DataError(
@@ -307,7 +302,11 @@ def _number_bins(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
     if isinstance(bins, int | np.integer):
         edges = _equal_shares(p, bins, w)
     else:
-        edges = _edges(bins)
+        edges = finite_numbers(bins, "an edge")
+        if edges.ndim != 1 or (np.diff(edges) <= 0).any():
+            raise DataError(
+                f"bins={shown_value(bins)}: expected a number of bins, or their edges in rising order"
+            )
     # Bin g contains the forecasts in [edge_g, edge_(g+1)).
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
@@ -319,12 +318,3 @@ def _equal_shares(p: Array, bins: int, w: Array) -> Array:
     # Edge b is the first forecast with a share of at least b / bins of the weight before it.
     starts = np.searchsorted(before, np.arange(1, bins) * w.sum() / bins)
     return np.unique(p[order][np.minimum(starts, len(p) - 1)])
-
-
-def _edges(bins: Sequence[float]) -> Array:
-    edges = finite_numbers(bins, "an edge")
-    if edges.ndim != 1 or (np.diff(edges) <= 0).any():
-        raise DataError(
-            f"bins={shown_value(bins)}: expected a number of bins, or their edges in rising order"
-        )
-    return edges

@@ -171,4 +171,4 @@ def first_bad(name: str, values: Array, bad: Array) -> str:
         return f"{name} is {float(values):g}"
     place = np.argwhere(bad)[0]
     column = f", column {place[1]}" if len(place) > 1 else ""
-    return f"{name} is {float(values[tuple(place)]):g} in row {place[0]}{column} ({int(bad.sum())} such)"
+    return f"{name} is {values[tuple(place)]:g} in row {place[0]}{column} ({int(bad.sum())} such)"

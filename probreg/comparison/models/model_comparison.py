@@ -76,7 +76,7 @@ def _em_step(p: Array, share: Array, w: Array) -> tuple[Array, float, float]:
     mixture = p @ w
     gain = p.T @ (share / mixture)
     new = w * gain
-    return new / new.sum(), float(gain.max()), float(share @ np.log(mixture))
+    return new / new.sum(), gain.max(), share @ np.log(mixture)
 
 
 def _longer_step(
@@ -90,7 +90,7 @@ def _longer_step(
     a = -float(np.sqrt(r @ r)) / size if size > 0.0 else -1.0
     while a < -1.01:
         trial = w - 2.0 * a * r + a * a * v
-        if trial.min() > 0.0 and float(share @ np.log(p @ trial)) >= score:
+        if trial.min() > 0.0 and share @ np.log(p @ trial) >= score:
             return trial / trial.sum()
         a = (a - 1.0) / 2.0
     return second
@@ -447,7 +447,7 @@ def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
     if usable and design.n > 0:
         within = left_out.within
         within = log_mean_density(fit) if within is None else within
-        row["p_loo"] = float(within.sum()) - elpd
+        row["p_loo"] = within.sum() - elpd
     if heldout is not None:
         score = (np.nan, np.nan)
         if usable:

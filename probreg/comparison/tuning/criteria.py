@@ -287,7 +287,7 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     )
     # log p(y) ~ log p(y, mode) + d/2 log 2 pi - 1/2 log |H| over (gamma, log aux), and d beta = |T|^m d gamma.
     sign, log_det = np.linalg.slogdet(expansion.curvature)
-    log_scale = model.shape[1] * float(np.linalg.slogdet(model.design.frame.T)[1])
+    log_scale = model.shape[1] * np.linalg.slogdet(model.design.frame.T)[1]
     # of a Gaussian model through a basis of few anchors: less tau^2 trace(K - Q) / (2 sigma^2), sigma at the mode
     bound = 0.0
     if model.likelihood.least_squares:
@@ -298,7 +298,7 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
         + log_scale
         - bound
     )
-    return float(value) if sign > 0 else float("nan")
+    return value if sign > 0 else np.nan
 
 
 @CRITERIA.register

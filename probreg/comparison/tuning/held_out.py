@@ -295,7 +295,7 @@ def _losses(
     move = relative_move(model, beta, aux, modes)
     weight = model.design.row_weights
     n = weight.sum()
-    se = float(mean_and_error(losses[None], weight, n)[1][0])
+    se = mean_and_error(losses[None], weight, n)[1][0]
     allowed = 1e-2  # of the standard error of the score: error of one Newton step
     rows = rows_in_doubt(losses, full_losses, move, weight, allowed * se * n)
     if len(rows):

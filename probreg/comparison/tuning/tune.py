@@ -178,7 +178,7 @@ class RegularisationPath(PrintsLines):
 
         # df(s) = tr J (J + P / s^2)^-1 rises with s: one root of df(exp u) = df.
         def off(u: float) -> float:
-            return float(mode_path(self.model, np.exp([u])).df[0]) - df
+            return mode_path(self.model, np.exp([u])).df[0] - df
 
         return float(np.exp(brentq(off, low, high, xtol=1e-13, rtol=1e-13)))
 

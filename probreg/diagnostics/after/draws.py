@@ -46,7 +46,7 @@ class ApproximationDiagnostic(Diagnostic):
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
         k = smooth_weights(log_w).k
-        share = float(1.0 / (len(w) * (w**2).sum()))
+        share = 1.0 / (len(w) * (w**2).sum())
         sentence = f"importance weights have Pareto k = {k:.2f} (good below {good_k}), effective share of draws {percent(share, 2)}"
         if k < good_k and share >= high_share:
             return self.report(sentence, statistic=k)
@@ -145,7 +145,7 @@ class DivergenceDiagnostic(ChainDiagnostic):
         findings = []
         deep = np.mean(posterior.stats.get("reached_max_treedepth", 0.0))
         if deep > 0:
-            sentence = f"{percent(float(deep), 2)} of trajectories reached the maximum tree depth, so sampling is slow and draws are correlated"
+            sentence = f"{percent(deep, 2)} of trajectories reached the maximum tree depth, so sampling is slow and draws are correlated"
             remedy = "check R-hat and effective sample sizes; rescale the columns"
             findings = self.report(sentence, Verdict.NOTE, remedy)
         count = int(diverging.sum())

@@ -253,7 +253,7 @@ def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
 def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
     """n - flat columns - columns of the blocks."""
     flat = int((~fit.model.joint.informative).sum())
-    weight = float(fit.model.design.moments.weight)
+    weight = fit.model.design.moments.weight
     return weight - flat - len(_range_columns(fit, functions))
 
 

@@ -235,9 +235,9 @@ class CookDiagnostic(DeletionDiagnostic):
         # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
         k = pieces.Z.shape[2]
         if pieces.df is not None and pieces.df > 0:
-            inside = float(fdtr(k, pieces.df, top))
+            inside = fdtr(k, pieces.df, top)
         else:
-            inside = float(chdtr(k, k * top))
+            inside = chdtr(k, k * top)
         edge = f"to the edge of the {percent(inside, 2)}"
         if inside > 0.99:
             edge = "out of the 99 %"

@@ -285,7 +285,7 @@ class AutocorrelationDiagnostic(Diagnostic):
 
         box = chi2_test(float(ljung_box(e, lags)), lags, "Ljung-Box ")
         tests.append(with_simulated_p(fit, box, statistic, ordered=True))
-        r = float(autocorrelations(e, 1)[0])
+        r = autocorrelations(e, 1)[0]
         remedy = f"if the rows are in order of time: add lags, a trend or seasons; {robust_errors(fit, 'HAC standard errors')}"
         if is_sorted:
             remedy += "; the rows are also in order of the fitted values, so check the functional form first (reset)"
@@ -389,7 +389,7 @@ def _below_zero(weights: Array) -> float:
     # theta = 1/2 sum_j arctan(a_j u) and rho = prod_j (1 + a_j^2 u^2)^(1/4)   (Imhof 1961, equation 3.2).
     def integrand(u: float) -> float:
         theta = 0.5 * np.arctan(a * u).sum()
-        return float(np.sin(theta) / u * np.exp(-0.25 * np.log1p((a * u) ** 2).sum()))
+        return np.sin(theta) / u * np.exp(-0.25 * np.log1p((a * u) ** 2).sum())
 
     integral = quad(integrand, 0.0, np.inf, limit=400, epsabs=1e-12, epsrel=1e-10)[0]
     return float(np.clip(0.5 - integral / np.pi, 0.0, 1.0))

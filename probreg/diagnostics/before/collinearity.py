@@ -193,7 +193,7 @@ def _format_equations(rank: ColumnRank, names: Sequence[str]) -> list[Equation]:
     """Return an equation for each dropped column, with the columns in it, the dropped one first."""
     equations = []
     for j, row in zip(rank.dropped, rank.combos, strict=True):
-        used = [(float(b), names[k]) for b, k in zip(row, rank.kept) if b != 0]
+        used = [(b, names[k]) for b, k in zip(row, rank.kept) if b != 0]
         ordered = sorted(used, key=lambda term: term[1] == "Intercept")
         right = combination([b for b, _ in ordered], [name for _, name in ordered])
         equation = f"{names[j]} = {right or '0'} in every row"
@@ -339,7 +339,7 @@ def _near_combination(model: Model) -> tuple[float, list[str]]:
             columns = [name for name, part in zip(names, share[k]) if part > 0.5]
             combined_terms = list(terms_of(model.design, columns))
             if len(combined_terms) > 1:
-                return float(index[k]), combined_terms
+                return index[k], combined_terms
     return 1.0, []
 
 
@@ -374,4 +374,4 @@ def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
 
 def _log_det(R: Array) -> float:
     """Return log |det| of the triangular factor of some columns, half the log determinant of their products."""
-    return float(np.linalg.slogdet(np.linalg.qr(R, mode="r"))[1])
+    return np.linalg.slogdet(np.linalg.qr(R, mode="r"))[1]

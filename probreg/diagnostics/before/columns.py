@@ -198,7 +198,7 @@ class DesignLeverageCheck(Check):
             raise NotApplicable("more columns than rows")
         w = design.row_weights
         h = design_leverage(model)
-        mean = float(w @ h / w.sum())
+        mean = w @ h / w.sum()
         if mean >= alone:
             return self.report(
                 "every row has leverage 1: as many coefficients as observations"

@@ -195,9 +195,6 @@ class EventCheck(Check):
 # ---- groups and Gaussian processes: their standard deviations and priors --------------------------------------------
 
 
-_ROUNDING = 1e-12  # of the largest value: a smaller range is no variation
-
-
 @CHECKS.register
 class GroupsCheck(Check):
     """Reports groups with one row each, where their standard deviation and sigma are not identified, fewer than 5 groups, and
@@ -224,6 +221,8 @@ class GroupsCheck(Check):
     def _check_term(
         self, model: Model, term: GroupedTerm, inputs: Array
     ) -> list[Finding]:
+        import pandas as pd
+
         G = term.shape[0]
         sentence = explain_unidentified(model, term)
         if sentence is not None:
@@ -242,24 +241,14 @@ class GroupsCheck(Check):
         if len(term.effects) == 1:
             return findings
         for effect, z in zip(term.effects, inputs.T[1:]):
-            if not _is_constant(z) and not _varies_within(inputs[:, 0], z):
+            rounding = 1e-12 * np.abs(z).max()  # a smaller range is no variation
+            by_group = pd.Series(z).groupby(inputs[:, 0])
+            ranges = by_group.max() - by_group.min()
+            if np.ptp(z) > rounding and (ranges <= rounding).all():
                 sentence = f"{term.key}: {effect} does not vary within {term.group}, so its group effect is part of the intercept's"
                 remedy = f"leave {effect} out of the term, and keep it as a column"
                 findings += self.report(sentence, Verdict.WARNING, remedy)
         return findings
-
-
-def _is_constant(z: Array) -> bool:
-    return bool(np.ptp(z) <= _ROUNDING * np.abs(z).max(initial=0.0))
-
-
-def _varies_within(codes: Array, z: Array) -> bool:
-    """Return whether z takes several values in some group."""
-    import pandas as pd
-
-    by_group = pd.Series(z).groupby(codes)
-    ranges = by_group.max() - by_group.min()
-    return bool((ranges > _ROUNDING * np.abs(z).max()).any())
 
 
 _FLAT_PROCESS_REMEDY = (

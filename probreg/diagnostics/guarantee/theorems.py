@@ -299,7 +299,7 @@ def _ball(inputs: BoundInputs) -> Ball:
     joint = model.joint
     beta = fit.solution.beta[:, 0]
     assert inputs.y_range is not None
-    offset = 0.0 if design.offset is None else float(design.offset.flat[0])
+    offset = 0.0 if design.offset is None else design.offset.flat[0]
     B = max(abs(end - offset) for end in inputs.y_range)
     if _is_inside_stated_ball(fit):
         return _stated_ball(inputs, beta, B)
@@ -308,13 +308,13 @@ def _ball(inputs: BoundInputs) -> Ball:
     if lik.least_squares and joint.sigma_units.all():
         s = 1.0
     else:
-        s = float(fit.aux[scale_name(lik)])
+        s = fit.aux[scale_name(lik)]
     P = joint.precision(s)
     if not np.any(P - np.diag(np.diag(P))):
         V = np.diag(1.0 / np.diag(P))
     else:
         V = np.linalg.inv(P)
-    v = float(np.mean(np.diag(V)))
+    v = np.mean(np.diag(V))
     # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
     weight = s**2
     epsilon = None
@@ -329,7 +329,7 @@ def _ball(inputs: BoundInputs) -> Ball:
     return Ball(
         lam,
         norm=float(np.sqrt(v * beta @ P @ beta)),
-        size=float(np.square(norms(design.X)).sum()),
+        size=np.square(norms(design.X)).sum(),
         r=_row_norm(inputs, norms, np.diag(V / v)),
         B=B,
         epsilon=epsilon,
@@ -342,28 +342,28 @@ def _stated_ball(inputs: BoundInputs, beta: Array, B: float) -> Ball:
     ones = np.ones(len(beta))
     if inputs.fit.solution.stats["norm_of_ball"] == 1.0:
         r = _row_norm(inputs, lambda rows: np.abs(rows).max(1), ones)
-        size = float(np.linalg.norm(X, axis=0).max())
+        size = np.linalg.norm(X, axis=0).max()
         norm = float(np.abs(beta).sum())
         return L1Ball(0.0, norm, size, r, B, None, columns=len(beta))
     r = _row_norm(inputs, lambda rows: np.linalg.norm(rows, axis=1), ones)
     norm = float(np.linalg.norm(beta))
-    return Ball(0.0, norm, float(np.square(X).sum()), r, B, None)
+    return Ball(0.0, norm, np.square(X).sum(), r, B, None)
 
 
 def _l1_ball(inputs: BoundInputs, beta: Array, B: float) -> L1Ball:
     design = inputs.design
-    s = float(inputs.fit.aux[scale_name(inputs.fit.model.likelihood)])
+    s = inputs.fit.aux[scale_name(inputs.fit.model.likelihood)]
     scales = np.zeros(len(beta))
     for b in inputs.fit.model.joint.blocks:
         prior: Any = b.prior
         scales[list(b.columns)] = prior.scales * prior.unit(s)
-    mean = float(scales.mean())
+    mean = scales.mean()
     unit = scales / mean
     # |y - f|^2 / (2 s^2) + sum |beta_j| / scale_j times 2 s^2 / m
     return L1Ball(
         2 * s**2 / (design.n * mean),
         norm=float(np.sum(np.abs(beta) / unit)),
-        size=float(np.linalg.norm(design.X * unit, axis=0).max()),
+        size=np.linalg.norm(design.X * unit, axis=0).max(),
         r=_row_norm(inputs, lambda X: np.abs(X * unit).max(1), unit),
         B=B,
         epsilon=None,
@@ -442,7 +442,7 @@ def draw_lines(inputs: BoundInputs) -> list[BoundLine]:
     model = inputs.fit.model
     s = inputs.fit.solution
     m = model.shape[1]
-    P = model.joint.precision_of_entries(m, float(model.noise(inputs.fit.aux)))
+    P = model.joint.precision_of_entries(m, model.noise(inputs.fit.aux))
     S = s.covariance
     shift = s.beta.ravel() - np.repeat(model.joint.center, m)
     # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
@@ -453,7 +453,7 @@ def draw_lines(inputs: BoundInputs) -> list[BoundLine]:
     twice = (
         np.sum(P * S.matrix()) + shift @ P @ shift - len(shift) - log_det_P - log_det
     )
-    divergence = max(0.0, 0.5 * float(twice))
+    divergence = max(0.0, 0.5 * twice)
     note = f"KL = {divergence:.4g}; {inputs.draws} draws of N(estimate, covariance), which use half of delta"
     lines = []
     for loss, risk in zip(inputs.losses, _risks_of_draws(inputs, S)):
@@ -522,5 +522,5 @@ def _risks_of_draws(inputs: BoundInputs, S: ParameterCovariance) -> list[float]:
         beta = (fit.solution.beta.ravel() + z @ L.T).reshape(count, p, m)
         h = lik.mean(design.eta(beta), **fit.aux, **fit.model.given(design))
         losses = [loss.function(h, inputs.response) for loss in inputs.losses]
-        total += [float(values.mean(-1).sum()) for values in losses]
+        total += [values.mean(-1).sum() for values in losses]
     return list(total / inputs.draws)

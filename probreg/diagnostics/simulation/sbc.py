@@ -59,7 +59,7 @@ def probability_in_band(low: Array, high: Array, positions: Array, n: int) -> fl
         step = binom.pmf(reached[:, None] - state, n - state, share)
         state = reached
         mass = step @ mass
-        before = float(z)
+        before = z
     return float(mass.sum())
 
 

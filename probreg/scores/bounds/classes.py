@@ -273,11 +273,11 @@ def kernel_complexity(
         raise DataError(
             f"K is symmetric, and it holds {A[i, j]:.6g} in row {i}, column {j} and {A[j, i]:.6g} across"
         )
-    trace = float(np.trace(A))
+    trace = np.trace(A)
 
     def size(s: Array) -> Array:
         squares = np.einsum("ij,ij->i", s @ A, s)
-        low = float(squares.min())
+        low = squares.min()
         if low < -1e-9 * trace * len(A):
             raise DataError(
                 f"K is no matrix of a kernel: s'Ks is {low:.3g} for some signs s, and is not negative"
@@ -345,7 +345,7 @@ def l1_complexity(
         raise DataError(f"X is a table of rows and columns, got shape {rows.shape}")
     m, d = rows.shape
     closed = norm * float(np.sqrt(np.square(rows).sum(0).max() * 2 * np.log(2 * d))) / m
-    proxy = float(np.square(np.abs(rows).max(1)).sum())
+    proxy = np.square(np.abs(rows).max(1)).sum()
     return _simulate_complexity(
         "l1 ball",
         lambda s: np.abs(s @ rows).max(1),
