@@ -474,9 +474,9 @@ class EvidenceProblem:
         )
 
     def _endless(self, top: EvidenceMaximum) -> Array:
-        """Return whether each length, or other hyperparameter of columns, is so large that the evidence no longer depends on it, (d,)."""
+        """Return whether each length, or other hyperparameter of columns, is so large that the evidence hardly depends on it, (d,)."""
         d = len(self.groups.scaling)
-        far = top.theta[:d] > self.starts[0][:d] + 2.0 * _FAR_UP
+        far = top.theta[:d] > self.starts[0][:d] + _FAR_UP
         return far & ~self.groups.scaling
 
     def _remedy_of_stop(self) -> str:
@@ -670,12 +670,9 @@ class EvidenceProblem:
                     name for name, is_endless in zip(values, marks) if is_endless
                 ]
                 if endless:
-                    text = f"{self.named(g)}: {texts}; the evidence increases with {' and '.join(endless)} without bound"
+                    text = f"{self.named(g)}: {texts}; larger values of {' and '.join(endless)} hardly change the evidence"
                 if any(map(is_length, endless)):
-                    text += (
-                        ", because the process is close to a straight line: write its input as a column in place of the process, or give "
-                        "the process a prior"
-                    )
+                    text += ", because the process is close to linear in this input, which could be a column in place of the process"
                 others.append(important_note(Topic.SCALES, text))
                 error = g.prior.error_at(values)
                 if error > FAR:
