@@ -50,28 +50,6 @@ _WEIGHT_NOTE = (
 _TERMS_NOTE = "fits have other columns for a smooth function, a process or effects by group: its coefficients are left out"
 
 
-def notes(table: FitTable) -> list[str]:
-    """Notes for reading the table; a note that applies to several fits is given once."""
-    names_by_note: dict[str, list[str]] = {}
-    for name in table.fits:
-        for note in _fit_notes(table, name):
-            names_by_note.setdefault(note, []).append(name)
-    texts = [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
-    estimated = ~table.data["kind"].isin(["fixed", ""])
-    if table.data["prior_weight"].where(estimated, 0.0).fillna(1.0).any():
-        texts.append(_WEIGHT_NOTE)
-    if differing_terms(table.fits.values()):
-        texts.append(_TERMS_NOTE)
-    base = table.data.sel(fit=table.baseline)
-    undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
-    if undefined.any():
-        names = shorten_names(base["param"].values[undefined], 20)
-        texts.append(
-            f"no difference is given for {names}: {table.baseline} has no SE there"
-        )
-    return texts
-
-
 def _fit_notes(table: FitTable, name: str) -> list[str]:
     row = table.data.sel(fit=name)
     fit = table.fits[name]
@@ -111,54 +89,6 @@ LARGEST = 20  # of more parameters, those with the largest differences
 HEADINGS = (
     "", "fit", "estimate", "SE | SD", "lower", "upper", "diff / SE", "SE ratio", "prior", "prior weight",
 )  # fmt: skip
-
-
-def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str:
-    """Return the comparison as lines of text."""
-    smooths = printed_smooths(table)
-    reasons = _largest_reasons(table, attributions)
-    head = [*_header(table), ""]
-    below = list[str]()
-    if len(smooths):
-        below = ["", *smooths.lines(LARGEST + 2)]
-    below += design_notes(table)
-    source = "notes in .notes"
-    if reasons:
-        below += ["", "Why they differ", *[f"  {reason}" for reason in reasons]]
-        source = f"all reasons in .reasons, {source}"
-    below += ["", source]
-    used = clean_lines(*head, *below).count("\n") + 1
-    auxiliary = int((table.data["role"].values != "coefficient").sum())
-    room = (LINES - used - 4) // len(table.fits)  # parameters
-    limit = max(min(LARGEST, room - auxiliary), 3)
-    params, omitted = choose_parameters(table, room, limit)
-    if omitted:
-        omitted = ["", *omitted]
-    # the prior of each fit is in the head
-    headings = [name for name in HEADINGS if name != "prior"]
-    estimates = parameter_table(table, params, headings)
-    lines = estimates.lines(max(LINES - used - len(omitted), 10))
-    return clean_lines(*head, *lines, *omitted, *below)
-
-
-def comparison_html(
-    table: FitTable, attributions: Sequence[Attribution], notes: Sequence[str]
-) -> str:
-    """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
-    params, omitted = choose_parameters(table)
-    tables = [parameter_table(table, params), printed_smooths(table)]
-    reasons = _largest_reasons(table, attributions)
-    remaining = [f"{a.param}, {a.sentence}" for a in attributions]
-    remaining = [reason for reason in remaining if reason not in reasons]
-    foot = [*omitted, *design_notes(table)]
-    if reasons:
-        foot.append("Why they differ")
-    folded = {
-        f"{len(remaining)} more reasons": remaining,
-        "Notes": list(notes),
-    }
-    shown = [t for t in tables if len(t)]
-    return notebook_html(_header(table), shown, reasons, foot=foot, folded=folded)
 
 
 def parameter_table(
@@ -271,28 +201,6 @@ def choose_parameters(
             f"{n_terms} coefficients of smooth functions and processes, {n_terms * n} rows, in .to_pandas()"
         )
     return params, lines
-
-
-def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> list[str]:
-    """One sentence for each parameter that differs, the largest difference first; standard deviations and correlations of
-    effects come after coefficients."""
-    names = list(map(str, table.data["param"].values))
-    roles = dict(zip(names, table.data["role"].values))
-    has_effects = [name for name in names if name.startswith(OF_EFFECTS)] != []
-    size = _distances(table)
-    ranked = []
-    for number, a in enumerate(attributions):
-        i = list(table.fits).index(a.fit)
-        distance = size[i, names.index(a.param)]
-        if distance >= table.apart:
-            last = has_effects and roles[a.param] != "coefficient"
-            ranked.append((last, -distance, number))
-    sentences = dict[str, str]()
-    for *_, number in sorted(ranked):
-        a = attributions[number]
-        sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
-    n_reasons = 3  # that are printed
-    return list(sentences.values())[:n_reasons]
 
 
 def _header(table: FitTable) -> list[str]:
@@ -445,14 +353,90 @@ class Comparison(FitTable):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes for reading the table: missing values with their reasons, and sigma."""
-        return tuple(notes(self))
+        """Notes for reading the table: missing values with their reasons, and sigma; a note of several fits is given once."""
+        names_by_note: dict[str, list[str]] = {}
+        for name in self.fits:
+            for note in _fit_notes(self, name):
+                names_by_note.setdefault(note, []).append(name)
+        texts = [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
+        estimated = ~self.data["kind"].isin(["fixed", ""])
+        if self.data["prior_weight"].where(estimated, 0.0).fillna(1.0).any():
+            texts.append(_WEIGHT_NOTE)
+        if differing_terms(self.fits.values()):
+            texts.append(_TERMS_NOTE)
+        base = self.data.sel(fit=self.baseline)
+        undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
+        if undefined.any():
+            names = shorten_names(base["param"].values[undefined], 20)
+            texts.append(
+                f"no difference is given for {names}: {self.baseline} has no SE there"
+            )
+        return tuple(texts)
 
     def __repr__(self) -> str:
-        return comparison_text(self, self.attributions)
+        smooths = printed_smooths(self)
+        reasons = self._largest_reasons
+        head = [*_header(self), ""]
+        below = list[str]()
+        if len(smooths):
+            below = ["", *smooths.lines(LARGEST + 2)]
+        below += design_notes(self)
+        source = "notes in .notes"
+        if reasons:
+            below += ["", "Why they differ", *[f"  {reason}" for reason in reasons]]
+            source = f"all reasons in .reasons, {source}"
+        below += ["", source]
+        used = clean_lines(*head, *below).count("\n") + 1
+        auxiliary = int((self.data["role"].values != "coefficient").sum())
+        room = (LINES - used - 4) // len(self.fits)  # parameters
+        limit = max(min(LARGEST, room - auxiliary), 3)
+        params, omitted = choose_parameters(self, room, limit)
+        if omitted:
+            omitted = ["", *omitted]
+        # the prior of each fit is in the head
+        headings = [name for name in HEADINGS if name != "prior"]
+        estimates = parameter_table(self, params, headings)
+        lines = estimates.lines(max(LINES - used - len(omitted), 10))
+        return clean_lines(*head, *lines, *omitted, *below)
 
     def _repr_html_(self) -> str:
-        return comparison_html(self, self.attributions, self.notes)
+        """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
+        params, omitted = choose_parameters(self)
+        tables = [parameter_table(self, params), printed_smooths(self)]
+        reasons = self._largest_reasons
+        remaining = [f"{a.param}, {a.sentence}" for a in self.attributions]
+        remaining = [reason for reason in remaining if reason not in reasons]
+        foot = [*omitted, *design_notes(self)]
+        if reasons:
+            foot.append("Why they differ")
+        folded = {
+            f"{len(remaining)} more reasons": remaining,
+            "Notes": self.notes,
+        }
+        shown = [t for t in tables if len(t)]
+        return notebook_html(_header(self), shown, reasons, foot=foot, folded=folded)
+
+    @property
+    def _largest_reasons(self) -> list[str]:
+        """One sentence for each parameter that differs, the largest difference first; standard deviations and correlations of
+        effects come after coefficients."""
+        names = list(map(str, self.data["param"].values))
+        roles = dict(zip(names, self.data["role"].values))
+        has_effects = [name for name in names if name.startswith(OF_EFFECTS)] != []
+        size = _distances(self)
+        ranked = []
+        for number, a in enumerate(self.attributions):
+            i = list(self.fits).index(a.fit)
+            distance = size[i, names.index(a.param)]
+            if distance >= self.apart:
+                last = has_effects and roles[a.param] != "coefficient"
+                ranked.append((last, -distance, number))
+        sentences = dict[str, str]()
+        for *_, number in sorted(ranked):
+            a = self.attributions[number]
+            sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
+        n_reasons = 3  # that are printed
+        return list(sentences.values())[:n_reasons]
 
 
 @check_arguments
