@@ -220,7 +220,7 @@ def row_weights(
     may_vanish: bool = True,
 ) -> np.ndarray:
     """Check weights: finite, not negative, and whole numbers if they are frequencies; not all zero unless they `may_vanish`."""
-    if np.asarray(weights).dtype.kind not in "iufb":
+    if weights.dtype.kind not in "iufb":
         i = first_text(weights)
         raise DataError(
             f"the weights {name!r} are not numbers (row {table.rows[i]} holds {brief(weights[i])})"
@@ -311,9 +311,7 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
     if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
         table = read_columns(y)
         if len(table) != 1:
-            return np.stack([np.asarray(v) for v in table.values()], 1), tuple(
-                map(str, table)
-            )
+            return np.stack(list(table.values()), 1), tuple(map(str, table))
         y = next(iter(table.values()))
     if is_array(y) or np.ndim(y) == 0:
         # A list that mixes text with other values, which numpy would convert to text.
@@ -476,4 +474,4 @@ def named_columns(data: Any, names: Sequence[str]) -> Array:
     """Return the named columns of a table (n, len(names)); DataError if one of them is missing."""
     table = read_table(data)
     require(table, names)
-    return np.stack([np.asarray(table.columns[name]) for name in names], 1)
+    return np.stack([table.columns[name] for name in names], 1)

@@ -447,7 +447,7 @@ class Design(PrintsLines):
     @property
     def row_names(self) -> Array:
         """(n,) the labels of the rows, or their numbers."""
-        return np.arange(self.n) if self.labels is None else np.asarray(self.labels)
+        return np.arange(self.n) if self.labels is None else self.labels
 
     def row_name(self, i: int) -> Any:
         """Return the label of row i, or its number."""
@@ -475,7 +475,7 @@ class Design(PrintsLines):
         """The labels of all rows of the data, or their numbers."""
         if self.labels is None or len(self.labels) != self.n:
             return np.arange(self.rows)
-        labels = np.empty(self.rows, dtype=np.asarray(self.labels).dtype)
+        labels = np.empty(self.rows, dtype=self.labels.dtype)
         labels[self.places] = self.labels
         if self.absent is not None:
             labels[self.absent.places] = self.absent.labels

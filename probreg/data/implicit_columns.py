@@ -52,7 +52,7 @@ class ImplicitMatrix(NDArrayOperatorsMixin):
         return Transposed(self)
 
     def __rmatmul__(self, A: Array) -> Array:
-        return np.asarray((self.T @ np.asarray(A).T).T)
+        return (self.T @ np.asarray(A).T).T
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *args: Any, **options: Any
@@ -147,7 +147,7 @@ class LazyColumns(ImplicitMatrix):
         if np.ndim(rows) == 2:  # np.ix_
             rows, columns = np.ravel(rows), np.ravel(columns)
         elif np.ndim(rows) == 1 and np.ndim(columns) == 1:  # entries, pair by pair
-            return np.asarray(self.sparse()[rows, columns])
+            return self.sparse()[rows, columns]
         chosen = np.arange(self.shape[1])[columns]
         part = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
         if np.isin(chosen, self.head_places).all():
@@ -264,7 +264,7 @@ class PredictorColumns(ImplicitMatrix):
 
     def cross(self, V: Array) -> Array:
         """Return the transpose of the product with `expand`, (p, s) of V (n, width s)."""
-        products = np.asarray(self.columns.T @ V)
+        products = self.columns.T @ V
         return self.pick(products) if V.ndim > 1 else products
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -296,7 +296,7 @@ class PredictorColumns(ImplicitMatrix):
         return blocks[np.arange(len(V)), self.owner]
 
     def __matmul__(self, B: Array) -> Array:
-        return np.asarray(self.columns @ self.expand(B))
+        return self.columns @ self.expand(B)
 
     def mean(self, axis: int) -> Array:
         """Return the mean of each column (axis 0)."""
@@ -355,7 +355,7 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
         changes = (
             w[:, None] * (X - arrays[0]) for w, X in zip(weights.T[1:], arrays[1:])
         )
-        return np.asarray(sum(changes, np.zeros_like(arrays[0], dtype=float)))
+        return sum(changes, np.zeros_like(arrays[0], dtype=float))
 
     first = parts[0]
     if isinstance(first, PredictorColumns):

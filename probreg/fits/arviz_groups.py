@@ -135,7 +135,7 @@ def add_prior(tree: Any, model: Model, draws: int, seed: int) -> None:
     if not model.design.n:
         model.design.need_rows("a group of draws from the priors")
     prior_draws = model.prior_predictive(draws=draws, seed=seed)
-    beta = np.asarray(prior_draws.beta)[None]
+    beta = prior_draws.beta[None]
     flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
     if len(flat) == len(model.design.columns):
         raise DataError(

@@ -167,7 +167,7 @@ def covariance_values(model: Model, covariance: Any) -> Array:
             f"got {type(covariance).__name__}"
             + (f" over {', '.join(map(str, dims))}" if dims else "")
         )
-    return np.asarray(covariance.values)
+    return covariance.values
 
 
 MAX_OBSERVATIONS = 1e6  # of frequency weights that are written out one by one

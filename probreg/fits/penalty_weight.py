@@ -371,7 +371,7 @@ def _solve_scales(
 
     def log_odds(degrees: Array) -> Array:
         """The log odds of the shares of columns in use are almost linear in log tau."""
-        return np.asarray(logit(np.clip((degrees - low) / width, 1e-14, 1.0 - 1e-14)))
+        return logit(np.clip((degrees - low) / width, 1e-14, 1.0 - 1e-14))
 
     def excess(log_tau: Array) -> Array:
         at_scales = _model_at_scales(model, functions, scales(log_tau))

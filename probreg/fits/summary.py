@@ -143,7 +143,7 @@ def summary_table(fit: FitStatistics, coef: Array, options: Options) -> Summary:
         for name, values in fit.once(mixing_measures).items():
             table[name] = values[: len(table)]
     if is_posterior:
-        above = np.asarray(probability_positive(fit)).T.ravel()
+        above = probability_positive(fit).T.ravel()
         table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]
     object.__setattr__(table, "_of", fit)
     table.attrs = _table_attributes(fit, options, no_test)
@@ -250,7 +250,7 @@ def probability_positive(fit: FitStatistics) -> Array:
     if m is not None:
         return above_zero(m["weight"], m["mean"] / m["sd"]).reshape(coef.shape)
     beta = reported_coefficients(fit.model, draws["beta"])
-    return np.asarray((beta > 0).mean((0, 1)))
+    return (beta > 0).mean((0, 1))
 
 
 def posterior_median(fit: FitStatistics) -> Array:
@@ -260,7 +260,7 @@ def posterior_median(fit: FitStatistics) -> Array:
     if draws.elliptical:
         return reported_coefficients(fit.model, s.beta)
     beta = reported_coefficients(fit.model, draws["beta"])
-    return np.asarray(np.median(beta, axis=(0, 1)))
+    return np.median(beta, axis=(0, 1))
 
 
 # ---- the printed page --------------------------------------------------------------------------------------------------

@@ -466,7 +466,7 @@ def times_root(z: Array, root: Array) -> Array:
     max_in_order = 64
     R = np.asarray(root, dtype=float)
     if len(R) > max_in_order:
-        return np.asarray(z @ R.T)
+        return z @ R.T
     product = np.zeros_like(z)
     for k in range(len(R)):
         product += z[:, k, None] * R[:, k]
@@ -694,7 +694,7 @@ def _without_estimate(model: Model, solution: Solution) -> Array:
     marks = solution.not_estimable
     if marks is None:
         marks = no_marks(model)
-    return np.asarray(marks[model.design.ungrouped])
+    return marks[model.design.ungrouped]
 
 
 def no_marks(model: Model) -> Array:

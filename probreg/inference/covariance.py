@@ -241,7 +241,7 @@ class ParameterCovariance(ABC):
         """(p m,) V L' (L V L')^-1 gap: the smallest change in standard errors of the
         coefficients that changes L theta by `gap`."""
         z = np.linalg.lstsq(self.half(L), gap)[0]
-        return np.asarray(self.raw_root()[: self.coefficients] @ z)
+        return self.raw_root()[: self.coefficients] @ z
 
     def raw_root(self) -> Array:
         """(k, r), a root over (vec beta, further parameters); rows of nan where they are missing."""
@@ -249,7 +249,7 @@ class ParameterCovariance(ABC):
 
     def times(self, B: Array) -> Array:
         """(p m, s), the covariance of the coefficients times B (p m, s)."""
-        return np.asarray(self.raw_root()[: self.coefficients] @ self.half(B.T).T)
+        return self.raw_root()[: self.coefficients] @ self.half(B.T).T
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         """(size, k) of N(0, V); parameters without a standard error stay at 0."""
@@ -435,7 +435,7 @@ class DenseCovariance(ParameterCovariance):
         return replace(covariance, root=np.ascontiguousarray(R.T))
 
     def _half(self, G: Array) -> Array:
-        return np.asarray(G @ self.root)
+        return G @ self.root
 
     def scale_by(self, factor: float) -> Self:
         if self.variances is None:
@@ -711,7 +711,7 @@ class ArrowCovariance(DenseCovariance):
     def times(self, B: Array) -> Array:
         low = self._raw_columns()[: self.coefficients]
         R = self._root[: self.coefficients]
-        return np.asarray(low @ (low.T @ B) + R @ (R.T @ B))
+        return low @ (low.T @ B) + R @ (R.T @ B)
 
     def of_rows(self, X: Any) -> Array:
         return self._group_covariances(X) + super().of_rows(X)
@@ -720,7 +720,7 @@ class ArrowCovariance(DenseCovariance):
         of_groups = self._group_covariances(X)
         variances = np.einsum("ndi,nij,ndj->nd", J, of_groups, J, optimize=True)
         # the groups share no root with the further parameters
-        return np.asarray(variances + super().variances_of_rows(X, J, A))
+        return variances + super().variances_of_rows(X, J, A)
 
     def _group_covariances(self, X: Any) -> Array:
         """(n, m, m), the part of the groups in the covariances of the linear predictors at rows X."""
@@ -743,9 +743,9 @@ class ArrowCovariance(DenseCovariance):
         covariances = np.empty((rows.shape[0], m, m))
         for i in range(m):
             for j in range(i + 1):
-                covariances[:, i, j] = covariances[:, j, i] = np.asarray(
-                    (group_roots[i] * group_roots[j]).sum(1)
-                ).ravel()
+                covariances[:, i, j] = covariances[:, j, i] = (
+                    (group_roots[i] * group_roots[j]).sum(1).ravel()
+                )
         return covariances
 
     def _in_frame(self, X: Any) -> Any:

@@ -110,7 +110,7 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
         and isinstance(model.likelihood, OfClasses)
         and (
             not isinstance(model.likelihood, OfTrials)
-            or (np.asarray(model.given(model.design)["trials"]) == 1).all()
+            or (model.given(model.design)["trials"] == 1).all()
         )
     ):
         return (
@@ -129,7 +129,7 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     """
     max_ratio = 20  # of the rows to the columns in the first check
     design = model.design
-    ungrouped = np.asarray(design.ungrouped, dtype=int)
+    ungrouped = design.ungrouped
     flat = ungrouped[~model.joint.informative[ungrouped]]
     G = term.shape[0]
     sample = design.sample
@@ -166,7 +166,7 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
 
     if not model.likelihood.least_squares:
         return False
-    inputs = np.asarray(model.design.inputs[term.key])
+    inputs = model.design.inputs[term.key]
     codes = inputs[:, 0].astype(int)
     Z = inputs[:, 1:]
     K = term.shape[1]
@@ -433,7 +433,7 @@ class FoundScales:
         flat = np.abs(np.diagonal(self.hessian)) < flat_slope * max(
             1.0, float(np.abs(self.hessian).max(initial=0.0))
         )
-        return np.asarray(self.vanished | flat)
+        return self.vanished | flat
 
     @cached_property
     def values(self) -> dict[str, float]:

@@ -64,7 +64,7 @@ class Combination(Composite):
 
     def matrix(self, pairs: RowPairs) -> Array:
         values = (part.matrix(pairs) for part in self.parts)
-        return np.asarray(reduce(self.operation, values))
+        return reduce(self.operation, values)
 
     def __repr__(self) -> str:
         return self.symbol.join(map(_format_part, self.parts))

@@ -263,7 +263,7 @@ def served_ends(stated_range: Any, rows: Array) -> tuple[Array, Array]:
         low = rows.min(0)
         high = rows.max(0)
     else:
-        ends = np.asarray(read_rows(stated_range, "range"), dtype=float)
+        ends = read_rows(stated_range, "range")
         if ends.shape == (2, 1):
             ends = ends.T
         if ends.shape not in ((1, 2), (d, 2)):

@@ -139,7 +139,7 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
     points, M = off_sums.points()
     if len(points) > MOST_PAIRED:
         B = A @ root_left(basis, off_sums).T
-        return np.asarray(B @ B.T)
+        return B @ B.T
     return _positive(_quadratic_form(basis, points, (A @ M).tocsc()), tolerance, basis)
 
 
@@ -153,7 +153,7 @@ def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
         for j in row_slices(len(points), _BLOCK):
             if j.start >= i.start:
                 # W_i K_ij W_j', and its transpose for the block on the other side
-                part = np.asarray(
+                part = (
                     W[:, j]
                     @ (W[:, i] @ basis.kernel.matrix(RowPairs(points[i], points[j]))).T
                 )
@@ -170,7 +170,7 @@ def _positive(C: Array, tolerance: Array, basis: KernelBasis) -> Array:
             f"a sum over rows has the variance {variance[i]:.3g}: {basis.kernel} is no covariance function there"
         )
     value, vector = np.linalg.eigh((C + C.T) / 2.0)
-    return np.asarray((vector * np.maximum(value, 0.0)) @ vector.T)
+    return (vector * np.maximum(value, 0.0)) @ vector.T
 
 
 def root_left(basis: KernelBasis, sums: RowSums) -> Array:
@@ -197,7 +197,7 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
         # C_i = l_i l_j k - l_i(phi)'l_j(phi)
         x = RowPairs(off_sums.rows[i], points)
         k = M @ (off_sums.coefficients[i] @ basis.kernel.matrix(x))
-        return np.asarray(k / (unit * unit[i]) - phi @ phi[i])
+        return k / (unit * unit[i]) - phi @ phi[i]
 
     _, G, d = pivoted_root(d, row, max_rank=max_rank, floor=ON_SPAN)
     if d.max() > ON_SPAN and max_rank < len(off):

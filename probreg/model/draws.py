@@ -96,7 +96,7 @@ def log_prior_of_draws(
     total = log_prob_of_coefficients(model, draws, proper=proper)
     for a in model.unknown:
         if model.aux_prior(a).proper or not proper:
-            total = total + model.aux_prior(a).log_prob(np.asarray(draws[a]))
+            total = total + model.aux_prior(a).log_prob(draws[a])
     for log_probs in log_prob_of_hyper(model, draws, proper=proper).values():
         total = total + log_probs
     return total
@@ -187,7 +187,7 @@ class DrawnProcess:
         for mine, node_basis, u in self._distinct_nodes:
             mean = sums.columns(node_basis) @ u - sum_columns @ self.at_rows[mine]
             covariances = [covariance_left(node_basis, sums, A) for A in weights]
-            value, vector = np.linalg.eigh(np.asarray(sum(covariances)))
+            value, vector = np.linalg.eigh(sum(covariances))
             z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
                 np.maximum(value, 0.0)
             )

@@ -96,9 +96,7 @@ class GroupEffects:
         M, _ = self._effects_in(sums)
         for A in weights_of(self.predictor, weights):
             # C = M (I kron S) M'
-            weighted = np.asarray((A @ M).todense()).reshape(
-                len(C), -1, len(self.term.effects)
-            )
+            weighted = (A @ M).toarray().reshape(len(C), -1, len(self.term.effects))
             C += sum(
                 np.einsum("egk,kl,fgl->ef", weighted, L @ L.T, weighted)
                 for L in self.roots
@@ -157,7 +155,7 @@ class GroupEffects:
 
 def weigh_sums(weights: list[Any], values: Array) -> Array:
     """Weighted sums (S, E) of values (S, n, m), with sparse weights A_l (E, n) of each predictor."""
-    return np.asarray(sum((A @ values[..., k].T).T for k, A in enumerate(weights)))
+    return sum((A @ values[..., k].T).T for k, A in enumerate(weights))
 
 
 def weights_of(predictor: int | None, weights: list[Any]) -> list[Any]:
@@ -192,7 +190,7 @@ def inputs_of(design: Design, key: str) -> Array:
         raise DataError(
             f"{key}: the inputs of these rows were not kept; give the rows as new data"
         )
-    return np.asarray(design.inputs[key])
+    return design.inputs[key]
 
 
 # ---- which groups are meant ----------------------------------------------------------------------------------------------

@@ -838,7 +838,7 @@ class Model(FromData, NamesPeers):
             aux_values={**self.fixed, **aux},
             view=view,
         )
-        return np.asarray(self.design.sum_over_rows(part)[0])
+        return self.design.sum_over_rows(part)[0]
 
     def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.

@@ -100,7 +100,7 @@ class ResidualProcess:
         draws = normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
         if self.scale is None:
             return draws
-        return np.asarray(self.scale[:, None] * draws)
+        return self.scale[:, None] * draws
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
@@ -340,7 +340,7 @@ class _TermPrior:
             return None
         if not draws.keys() >= set(self.names.values()):
             return None
-        values = {k: np.asarray(draws[v], dtype=float) for k, v in self.names.items()}
+        values = {k: draws[v] for k, v in self.names.items()}
         return dict(self.prior.internal(values))
 
     def processes(self, term: ProcessTerm) -> Iterator[ResidualProcess | DrawnProcess]:
@@ -401,7 +401,7 @@ class _TermPrior:
         if isinstance(prior, HierarchicalPrior):
             if self.hyper is None or any(h.each for h in prior.hyper.values()):
                 return None
-            spread = np.asarray(prior.spread(**self.hyper)) * spread
+            spread = prior.spread(**self.hyper) * spread
             prior = prior.base
         base_scale = _one_scale(prior, len(self.block.columns), self.places)
         return None if base_scale is None else np.atleast_1d(base_scale * spread)
@@ -439,7 +439,7 @@ def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
         return np.diag(sds[places])
     root = prior.root_of_groups({})
     if root is not None and len(root) == len(places):
-        return np.asarray(root)
+        return root
     return np.linalg.cholesky(np.linalg.inv(prior.precision(q))[np.ix_(places, places)])
 
 

@@ -116,9 +116,7 @@ def _ends_of(
 def lengths_beyond(basis: SineBasis, hyper_draws: Mapping[str, Any]) -> Array:
     """Bool of 100 draws, evenly by the first of these hyperparameters (S,), or of all: the sines are no approximation there."""
     max_draws = 100  # each of which costs a sum over 20,000 frequencies
-    table = np.column_stack(
-        [np.asarray(values, dtype=float) for values in hyper_draws.values()]
-    )
+    table = np.column_stack(list(hyper_draws.values()))
     count = min(max_draws, len(table))
     chosen = np.argsort(table[:, 0], kind="stable")[
         ((np.arange(count) + 0.5) * len(table) / count).astype(int)

@@ -360,10 +360,7 @@ class HierarchicalPrior(Prior):
 
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Return log densities of the reported values, elementwise, by the names of the hyperparameters."""
-        return {
-            name: h.prior.log_prob(np.asarray(values[name]))
-            for name, h in self.hyper.items()
-        }
+        return {name: h.prior.log_prob(values[name]) for name, h in self.hyper.items()}
 
     @abstractmethod
     def spread(self, **values: Any) -> Any:

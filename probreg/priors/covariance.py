@@ -560,8 +560,7 @@ class VaryingEffects(ConditionalPrior):
         u = rng.standard_normal((lead, self.groups, len(self.effects), shape[-1]))
         effects = root[..., None, :, :] @ u
         natural = {
-            name: np.asarray(v).reshape(shape[:-2])
-            for name, v in self.natural(hyper_draws).items()
+            name: v.reshape(shape[:-2]) for name, v in self.natural(hyper_draws).items()
         }
         return unit * effects.reshape(shape), natural
 

@@ -282,10 +282,7 @@ class SineProcess(ProcessPrior):
     def _log_roots(self, values: Mapping[str, Array]) -> Array:
         """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: the error is 1e-20 of the
         variance."""
-        columns = {
-            name: np.asarray(values[name], dtype=float)[:, None]
-            for name, _ in self.unknown
-        }
+        columns = {name: values[name][:, None] for name, _ in self.unknown}
         frequencies = self.basis.frequencies
         with np.errstate(divide="ignore", under="ignore"):
             if self._symbolic is not None:
@@ -352,7 +349,7 @@ class SineProcess(ProcessPrior):
         moves = np.eye(len(logs))
         slopes = differentiate(lambda t: self.log_scales(logs + t * moves, q), _STEP)
         slopes[list(self.scales)] = 1.0
-        return np.asarray(slopes.T)
+        return slopes.T
 
     def log_scale_curvature(self, logs: Array, q: int) -> Array:
         d = len(logs)

@@ -218,7 +218,7 @@ def _rescale_prior(prior: Prior, factor: Array) -> Prior:
     """Return the prior with every scale times its own factor; for a mixture the factor applies to its base."""
     this: Any = prior
     if isinstance(prior, GroupLaplace):
-        return replace(prior, scale=np.asarray(prior.scales * factor))  # type: ignore[arg-type]
+        return replace(prior, scale=prior.scales * factor)
     return replace(this, base=_rescale_prior(this.base, factor))
 
 

@@ -130,7 +130,7 @@ def missing_values(column: Any) -> np.ndarray:
     """Return a boolean array (n,) that marks the NaN, None, NaT or NA in a column."""
     import pandas as pd
 
-    return np.asarray(pd.isna(column), dtype=bool)
+    return pd.isna(column)
 
 
 def with_plain_dtype(column: Any) -> Any:
@@ -229,7 +229,7 @@ def _from_series(series: Any) -> Any:
         # with a time zone, in which an hour can occur twice
         return series.to_numpy(dtype=object if series.dt.tz else None)
     if series.dtype.kind in "OUSb":
-        return _from_array(np.asarray(series.to_numpy(dtype=object)))
+        return _from_array(series.to_numpy(dtype=object))
     return _from_array(series.to_numpy())
 
 

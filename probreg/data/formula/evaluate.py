@@ -279,7 +279,7 @@ class _Evaluation:
         """Return the inputs of a smooth function or a process (n, d): one column for each of its arguments."""
         key = self.of.written(call)
         n = len(self.table.rows)
-        columns = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
+        columns = [self._numbers_of(arg) for arg in call.args]
         x = np.column_stack([np.broadcast_to(values, (n,)) for values in columns])
         if not np.isfinite(x).all():
             i = int(np.argwhere(~np.isfinite(x))[0, 0])

@@ -87,8 +87,8 @@ class TermFunction:
         # share of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
         step = 1e-5
         coefficients, points = _parabola(x, ends, step)
-        return np.asarray(
-            sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points))
+        return sum(
+            w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points)
         )
 
     def sums_at(self, x: Array, ends: Array | None) -> RowSums:
@@ -253,7 +253,7 @@ def rows_of(design: Design, data: Any, names: Iterable[str]) -> dict[str, Any]:
     if len(place) < len(table.rows) and len(table.rows) == design.n:
         where = np.arange(design.n)
     else:
-        where = np.array([place.get(row, -1) for row in np.asarray(labels).tolist()])
+        where = np.array([place.get(row, -1) for row in labels.tolist()])
     if len(where) != design.n or (where < 0).any():
         raise DataError("these data are not the rows that the model was fitted to")
     return dict(table.only(tuple(names)).part(where).columns)

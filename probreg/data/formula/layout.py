@@ -230,7 +230,7 @@ def _read_numbers(
 ) -> CodedFactor:
     values = evaluate_expression(expression, table, memory, centred=centred)
     if not isinstance(values, FactorColumns):
-        column = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
+        column = np.broadcast_to(values, table.rows.shape)
         values = FactorColumns((None,), column[:, None])
     for j in range(len(values.names)):
         refuse_not_finite(

@@ -137,7 +137,7 @@ def level_codes(name: str, table: DataTable) -> tuple[Array, list[str]]:
         raise DataError(
             f"column {name!r} has different levels that all read {twice!r}; rename them"
         )
-    return np.asarray(codes), texts
+    return codes, texts
 
 
 def _refuse_measurements(name: str, table: DataTable) -> None:
@@ -408,7 +408,7 @@ def rows_with_trials(parts: FormulaLayout, table: DataTable) -> np.ndarray:
     """Return which rows (n,) have trials in a response of counts that are expressions; `rows_that_count` finds them in columns."""
     if not parts.has_counts or parts.count_columns:
         return np.ones(len(table.rows), dtype=bool)
-    return np.asarray(response_values(parts, table, Memory()).any(1))
+    return response_values(parts, table, Memory()).any(1)
 
 
 def require_response(parts: FormulaLayout, table: DataTable) -> None:

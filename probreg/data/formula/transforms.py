@@ -59,7 +59,7 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
         ordered[np.searchsorted(ends, position, side="right")]
         for position in (np.floor(place), np.ceil(place))
     )
-    return np.asarray(below + (place - np.floor(place)) * (above - below))
+    return below + (place - np.floor(place)) * (above - below)
 
 
 def scale(x: Array, state: State, counts: Array) -> Array:
@@ -69,14 +69,14 @@ def scale(x: Array, state: State, counts: Array) -> Array:
         squares = counts @ (x - mean) ** 2
         sd = np.sqrt(squares / (counts.sum() - 1.0))
         state.update(center=float(mean), scale=float(sd or 1.0))
-    return np.asarray((x - state["center"]) / state["scale"])
+    return (x - state["center"]) / state["scale"]
 
 
 def center(x: Array, state: State, counts: Array) -> Array:
     """Return x minus its mean over the training rows."""
     if not state:
         state.update(center=float(np.average(x, weights=counts)))
-    return np.asarray(x - state["center"])
+    return x - state["center"]
 
 
 def poly(
@@ -171,7 +171,7 @@ def _evaluate_spline(
     nearest = np.clip(x, state["knots"][0], state["knots"][-1])
     if extrapolation == "clip":
         x = nearest
-    B = np.asarray(spline(x))
+    B = spline(x)
     if extrapolation == "zero":
         B[x != nearest] = 0.0
     return B
@@ -222,7 +222,7 @@ def _cardinal_spline(knots: Array, *, cyclic: bool) -> Callable[[Array], Array]:
 
     def extend_linearly(x: Array) -> Array:
         edge = np.clip(x, knots[0], knots[-1])
-        return np.asarray(natural(edge) + (x - edge)[:, None] * natural(edge, 1))
+        return natural(edge) + (x - edge)[:, None] * natural(edge, 1)
 
     return extend_linearly
 

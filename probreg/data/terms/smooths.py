@@ -343,14 +343,14 @@ class PenalisedSpline(SmoothBasis):
                 around, knots, 3
             ).toarray()
             columns[:, :3] += columns[:, self.k : self.k + 3]
-            return np.asarray(columns[:, : self.k])
+            return columns[:, : self.k]
         h = (self.high - self.low) / (self.k - 3)
         spline = scipy.interpolate.BSpline(
             self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3
         )
         inside = np.clip(x, self.low, self.high)
         # f(x) = f(end) + (x - end) f'(end) outside
-        return np.asarray(spline(inside) + (x - inside)[:, None] * spline(inside, 1))
+        return spline(inside) + (x - inside)[:, None] * spline(inside, 1)
 
 
 # ---- tensor products ---------------------------------------------------------------------------------------------------

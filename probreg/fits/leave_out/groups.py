@@ -244,9 +244,7 @@ def _log_density_without_effects(
     parameters = model.likelihood.at_rows(aux, d.precision)
 
     def log_likelihood(added: Array | float) -> Array:
-        return np.asarray(
-            model.likelihood.log_prob(d.observed, eta + added, **parameters)
-        ).sum(-1)
+        return model.likelihood.log_prob(d.observed, eta + added, **parameters).sum(-1)
 
     if not columns:
         return log_likelihood(0.0)
@@ -292,16 +290,14 @@ def _log_density_without_effects(
         1,
     )
     # E over the mixture q of p(y | b) N(b; 0, S) / q(b)
-    return np.asarray(
-        logsumexp(log_p + log_prior - log_mixture, axis=1) - np.log(nodes)
-    )
+    return logsumexp(log_p + log_prior - log_mixture, axis=1) - np.log(nodes)
 
 
 def _log_normal_kernel(points: Array, root: Array) -> Array:
     """Return log N(points; 0, root root') + size log(2 pi) / 2, (S, J) of points (S, J, size) and roots (size, size) or (S, size, size)."""
     u = np.linalg.solve(root, points.transpose(0, 2, 1))
     log_det = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
-    return np.asarray(-0.5 * (u**2).sum(1) - log_det[..., None])
+    return -0.5 * (u**2).sum(1) - log_det[..., None]
 
 
 # ---- what is common --------------------------------------------------------------------------------------------------------

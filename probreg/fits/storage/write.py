@@ -299,7 +299,7 @@ def _with_plain_labels(group: Any) -> Any:
     """Convert row labels other than numbers, dates and text (intervals, periods, pairs, dates with a zone) to text."""
     if "obs" not in group.coords:
         return group
-    labels = np.asarray(group["obs"].to_index().to_numpy())
+    labels = group["obs"].to_index().to_numpy()
     plain = labels.dtype.kind in "iufUT" or all(isinstance(v, str) for v in labels)
     group = group.drop_vars(set(group.coords) - set(group.dims))
     return group.assign_coords(obs=labels if plain else [str(v) for v in labels])

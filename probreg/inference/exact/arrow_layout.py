@@ -274,7 +274,7 @@ class ArrowLayout:
     def beta_of(self, roots: ArrowRoots, x: Parts) -> Array:
         """The coefficients (p, m, s) of coordinates of the roots, at one node."""
         beta = self.coefficients(*roots.map(x)).reshape(*self.model.shape, -1)
-        return np.asarray(beta + self.centre[:, None, None])
+        return beta + self.centre[:, None, None]
 
     def covariance(
         self, blocks: Array, low: Array
@@ -458,7 +458,7 @@ def _require_near_intercept(model: Model, method: str) -> None:
         if "Intercept" not in term.effects:
             continue
         if term.key in design.inputs:
-            Z = np.asarray(design.inputs[term.key])[:, 1:].T
+            Z = design.inputs[term.key][:, 1:].T
             Z = np.ascontiguousarray(Z)  # by column, as sums are quick
             middle, spread = Z.mean(1), Z.std(1)
         else:

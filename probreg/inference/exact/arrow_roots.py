@@ -48,7 +48,7 @@ class BlockRoots(NamedTuple):
 
 def inner_products(x: Parts, y: Parts) -> Array:
     """x'y (s, t) of columns x and y."""
-    return np.asarray(np.tensordot(x[0], y[0], ((0, 1), (0, 1))) + x[1].T @ y[1])
+    return np.tensordot(x[0], y[0], ((0, 1), (0, 1))) + x[1].T @ y[1]
 
 
 def first_node(parts: Parts) -> Parts:
@@ -271,7 +271,7 @@ def _information(root: BlockRoots, gram: ArrowGram) -> Array:
     else:
         diagonal = np.diagonal(gram.rest)[b.place].reshape(b.repeats, b.size)
         blocks = diagonal[:, :, None] * np.eye(b.size)
-    return np.asarray((root.slopes * (blocks @ root.slopes)).sum((2, 3)))
+    return (root.slopes * (blocks @ root.slopes)).sum((2, 3))
 
 
 def _solve_roots(L: Array, B: Array) -> Array:
@@ -279,4 +279,4 @@ def _solve_roots(L: Array, B: Array) -> Array:
     size = np.linalg.norm(L, axis=2, keepdims=True)
     size[size == 0.0] = 1.0
     inverse = np.linalg.pinv(L / size, rcond=1e-14)
-    return np.asarray(inverse.swapaxes(1, 2) @ B / size)
+    return inverse.swapaxes(1, 2) @ B / size

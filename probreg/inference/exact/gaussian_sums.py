@@ -166,7 +166,7 @@ class DenseGaussianSums:
     def inverse(self, H: Arrow) -> Array:
         """H^-1 at the first node, or its diagonal."""
         T = inverse_upper(H.T[0].T)
-        return np.asarray(T @ T.T)
+        return T @ T.T
 
     def derivatives(
         self, nodes: GaussianNodes, theta: Array
@@ -203,12 +203,12 @@ class DenseGaussianSums:
         their centre, raw or in the frame."""
         root = self.in_frame if in_frame else self.raw
         G, K, s = a.shape
-        return np.asarray(root @ np.vstack([a.reshape(G * K, s), c]))
+        return root @ np.vstack([a.reshape(G * K, s), c])
 
     def block_variances(self, blocks: Array) -> Array:
         """Return the variances (S, p) from roots (S, G, K, K) of covariances by group."""
         sizes = np.square(blocks).reshape(len(blocks), -1)
-        return np.asarray(sizes @ np.square(self.raw[:, : sizes.shape[1]]).T)
+        return sizes @ np.square(self.raw[:, : sizes.shape[1]]).T
 
     def covariance(self, blocks: Array, low: Array, sigma: float) -> DenseCovariance:
         """Return the covariance blocks blocks' by group (G, K, K) plus low low', low

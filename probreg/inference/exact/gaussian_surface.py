@@ -306,15 +306,15 @@ def _compress_columns(W: Array) -> Array:
         return W
     if W.shape[1] >= len(W):
         value, vector = np.linalg.eigh(W @ W.T)
-        return np.asarray(vector * np.sqrt(np.maximum(value, 0.0)))
+        return vector * np.sqrt(np.maximum(value, 0.0))
     value, vector = np.linalg.eigh(W.T @ W)
-    return np.asarray(W @ vector[:, value > smallest * value[-1]])
+    return W @ vector[:, value > smallest * value[-1]]
 
 
 def _roots_of(spread: Array) -> Array:
     """A root of each of G covariances (K, K), which may be singular."""
     value, vector = np.linalg.eigh(spread)
-    return np.asarray(vector * np.sqrt(np.maximum(value, 0.0))[:, None])
+    return vector * np.sqrt(np.maximum(value, 0.0))[:, None]
 
 
 class QuadratureSurface(LaplaceSurface):

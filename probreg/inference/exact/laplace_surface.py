@@ -145,7 +145,7 @@ class LaplaceSurface(EvidenceSurface):
         if self.criterion == "REML":
             return outer
         start = np.append(self._frame[0], np.zeros(len(self.outer)))
-        return np.asarray(start + self._of_outer @ outer)
+        return start + self._of_outer @ outer
 
     # ---- the mode -----------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class LaplaceSurface(EvidenceSurface):
         root = np.sqrt(weight)[:, None]
         owners = self.layout.owners
         if owners is None:
-            return np.asarray(np.linalg.lstsq(root * X, root * eta)[0])
+            return np.linalg.lstsq(root * X, root * eta)[0]
         flat = np.zeros((X.shape[1], 1))
         owner = owners[1][len(owners[1]) - len(flat) :]
         for k, target in enumerate(eta.T):
@@ -503,7 +503,7 @@ class LaplaceSurface(EvidenceSurface):
         points = []
         log_aux = self._log_aux(self._of_response())[len(self._inner_aux) :]
         if not self.groups.priors:
-            return [np.asarray(log_aux)]
+            return [log_aux]
         for other_hyper in self.groups.starts():
             weights = self._information_at(self.layout.roots(other_hyper[None]))
             points += [

@@ -218,7 +218,7 @@ def _axes(problem: EvidenceProblem, theta: Array) -> Array:
     changes = [surface(theta + e).gradient - surface(theta - e).gradient for e in moves]
     H = np.array(changes) / (2 * step)
     values, vectors = np.linalg.eigh(-(H + H.T) / 2)
-    return np.asarray(vectors / np.sqrt(np.maximum(values, least_curvature)))
+    return vectors / np.sqrt(np.maximum(values, least_curvature))
 
 
 _JOINT = 1000  # coefficients up to which draws are weighted jointly with the scales

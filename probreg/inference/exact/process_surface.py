@@ -225,7 +225,7 @@ class ProcessSurface(EvidenceSurface):
     @cached_property
     def _response(self) -> Array:
         d = self.model.design
-        y = np.asarray(d.response_less_offset, dtype=float)
+        y = d.response_less_offset
         for g in self.groups.groups:
             y = y - d.X[:, list(g.columns)] @ g.base.center(len(g.columns))
         return y
@@ -519,7 +519,7 @@ def _five_point_slope(f: Array, step: float) -> Array:
 def _inverse(L: Array) -> Array:
     """V^-1 from its lower triangular factor, with a zero upper triangle."""
     half, _ = lapack.dpotri(L, lower=1)
-    inverse = np.asarray(half + half.T)
+    inverse = half + half.T
     inverse[np.diag_indices(len(L))] *= 0.5
     return inverse
 
@@ -553,4 +553,4 @@ def _of_columns(
 def _times_root(Z: Array, root: Array) -> Array:
     """Z L (n, q) of the root L (R, K, K) of a group."""
     rows = Z.reshape(len(Z), -1, 1, root.shape[-1])
-    return np.asarray(rows @ root).reshape(len(Z), -1)
+    return (rows @ root).reshape(len(Z), -1)

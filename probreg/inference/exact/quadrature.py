@@ -319,7 +319,7 @@ class _Density:
 
     def to_beta(self, gamma: Array) -> Array:
         """(..., p), R beta = V gamma."""
-        return np.asarray(solve_upper(self.R, (gamma @ self.V.T).T), dtype=float).T
+        return solve_upper(self.R, (gamma @ self.V.T).T).T
 
 
 def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -309,7 +309,7 @@ def maximise_linear(gain: Array, normals: Array) -> Array:
             options=tight,
         )
         if result.status == 0:
-            return np.asarray(result.x)
+            return result.x
     raise NotConverged(
         f"the check for separation is undecided: the linear programme of {len(normals)} constraints "
         f"on {len(gain)} coefficients stopped with: {result.message.rstrip('.')}. "
@@ -484,7 +484,7 @@ def _violated_pairs(part: LevelCone, b: Array) -> Array:
 def _means(part: LevelCone) -> Array:
     """Means of the entries by level, for levels with entries."""
     count = np.diff(np.r_[part.starts, len(part.codes)])
-    return np.asarray(part.sums(part.X) / count[:, None])
+    return part.sums(part.X) / count[:, None]
 
 
 def _center_by_level(part: LevelCone) -> Array:
@@ -498,7 +498,7 @@ def null_space_of(F: Array) -> Array:
     """Orthonormal directions (k, d) in the null space of a triangular factor."""
     values, vectors = np.linalg.svd(F)[1:]
     rank = int((values > 1e-9 * values.max(initial=1.0)).sum())
-    return np.asarray(vectors[rank:].T)
+    return vectors[rank:].T
 
 
 def _unit(V: Array) -> Array:

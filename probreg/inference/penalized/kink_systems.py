@@ -165,11 +165,11 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
         nonlocal regular
         right = np.concatenate([h, k])
         if regular:
-            x = np.asarray(dsytrs(factor, pivots, right, lower=1)[0])
+            x = dsytrs(factor, pivots, right, lower=1)[0]
             scale = np.abs(x).max() * norm + np.abs(right).max()
             regular = bool(np.abs(W @ x - right).max() <= ROUNDING * scale)
         if not regular:
-            x = np.asarray(lstsq(W, right, cond=singular, lapack_driver="gelsy")[0])
+            x = lstsq(W, right, cond=singular, lapack_driver="gelsy")[0]
         return x[:m], x[m:]
 
     return solve
@@ -201,7 +201,7 @@ class ByRows:
         # K = Z Z' with Z = X_p P_p^(-1/2)
         penalized = ~self.flat
         Z = self.problem.X[:, penalized] / np.sqrt(self._precision[penalized])
-        return np.asarray(Z @ Z.T)
+        return Z @ Z.T
 
     @property
     def _precision(self) -> Array:
@@ -238,13 +238,11 @@ class ByRows:
                 raise Incompatible(
                     f"column {j} of X is a combination of others with flat priors: drop it, or give it a prior"
                 )
-        return np.asarray(
-            np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0))
-        )
+        return np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0))
 
     @cached_property
     def F(self) -> Array:
-        return np.asarray(self.problem.X[:, self.flat] * self.unit)
+        return self.problem.X[:, self.flat] * self.unit
 
     def factor(self, D: Array) -> None:
         # I + S K S with S = D^(1/2) has eigenvalues of at least 1 for any D.

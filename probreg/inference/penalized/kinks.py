@@ -165,9 +165,7 @@ class KinkProblem:
     @cached_property
     def flat(self) -> Mask:
         """Columns whose rows of P are zero."""
-        return np.asarray(
-            self.diagonal == 0 if self.diagonal is not None else ~self.P.any(axis=1)
-        )
+        return self.diagonal == 0 if self.diagonal is not None else ~self.P.any(axis=1)
 
     @cached_property
     def weighted(self) -> Mask:
@@ -215,11 +213,11 @@ class KinkProblem:
     def force(self, b: Array) -> Array:
         """P(b - c), the slope of the prior."""
         d = b - self.centre
-        return np.asarray(self.P @ d if self.diagonal is None else self.diagonal * d)
+        return self.P @ d if self.diagonal is None else self.diagonal * d
 
     def slack(self, b: Array, a: Array) -> Array:
         """X'a + pull - P(b - c) (p,), zero at the solution."""
-        return np.asarray(a @ self.X + self.pull - self.force(b))
+        return a @ self.X + self.pull - self.force(b)
 
     def certify(self, b: Array, a: Array) -> Certificate:
         """Return primal value, gap and largest violation, computed from the data

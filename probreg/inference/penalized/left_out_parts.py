@@ -230,7 +230,7 @@ class LeftOutParts:
     def _prior(self, model: Model, point: Array) -> LocalModel:
         """log p(beta, log aux) under the prior of `model`."""
         T = self.model.design.basis.T
-        beta = np.asarray(T @ point[: self._k].reshape(self.model.shape))
+        beta = T @ point[: self._k].reshape(self.model.shape)
         return prior_derivatives(
             model, beta, T, {**self.model.fixed, **self._aux(point)}
         )

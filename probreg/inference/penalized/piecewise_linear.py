@@ -461,7 +461,7 @@ def _kernel_matrix(model: Model) -> Array | None:
     if term.basis.kind != "exact" or term.basis.size != model.design.n:
         return None
     x = model.design.inputs[term.key]
-    return np.asarray(term.basis.kernel.matrix(RowPairs(x, x)))
+    return term.basis.kernel.matrix(RowPairs(x, x))
 
 
 def _root(model: Model, beta: Array) -> Array:

@@ -72,7 +72,7 @@ class RidgeModes:
     @cached_property
     def center(self) -> Array:
         """b (q,)."""
-        return np.asarray(self.model.joint.center[self.columns])
+        return self.model.joint.center[self.columns]
 
     @cached_property
     def _root(self) -> Array:
@@ -131,10 +131,7 @@ class RidgeModes:
     @cached_property
     def _response(self) -> Array:
         """W^(1/2) (y - offset) (n,)."""
-        y = np.asarray(
-            self.model.design.response_less_offset,
-            dtype=float,
-        )
+        y = self.model.design.response_less_offset
         if self._roots is None:
             return y
         return y * self._roots[:, 0]

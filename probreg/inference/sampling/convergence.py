@@ -81,11 +81,9 @@ def _measure_series(beta: Array, others: Iterable[Array]) -> dict[str, Array]:
         series += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
     chains = np.array(series)
     return {
-        "ess_bulk": np.asarray(array_stats.ess(chains)),
-        "ess_tail": np.asarray(
-            array_stats.ess(chains, method="tail", prob=(0.05, 0.95))
-        ),
-        "r_hat": np.asarray(array_stats.rhat(chains)),
+        "ess_bulk": array_stats.ess(chains),
+        "ess_tail": array_stats.ess(chains, method="tail", prob=(0.05, 0.95)),
+        "r_hat": array_stats.rhat(chains),
     }
 
 

@@ -307,7 +307,7 @@ class ScaleFactor:
 
     def apply(self, theta: Array) -> Array:
         """beta (q, m) of theta (q, m)."""
-        return np.asarray(self.location + np.exp(self.log) * (theta - self.location))
+        return self.location + np.exp(self.log) * (theta - self.location)
 
     def pull_back(self, theta: Array, slopes: Array) -> tuple[Array, list[Array]]:
         """Slopes over theta, and over the log of each hyperparameter, elementwise, from those over beta."""

@@ -274,7 +274,7 @@ def hyper_draws(
         block: Any = model.joint.blocks[i]
         outcome = "" if block.predictor is None else f"[{block.outcome}]"
         for k, name in names.items():
-            values = np.asarray(posterior[name])
+            values = posterior[name]
             if not block.prior.hyper[k].each:
                 shared[name] = values
                 continue

@@ -101,9 +101,7 @@ class Component:
 
 def mixture_log_density(components: Sequence[Component], z: Array) -> Array:
     """log of the sum over components of count times density (n,)."""
-    return np.asarray(
-        np.logaddexp.reduce([c.log_density(z) for c in components], axis=0)
-    )
+    return np.logaddexp.reduce([c.log_density(z) for c in components], axis=0)
 
 
 def mean_of(components: Sequence[Component]) -> Array | None:
@@ -112,7 +110,7 @@ def mean_of(components: Sequence[Component]) -> Array | None:
     if any(c.stretch is not None or c.df <= 2.0 for c in components):
         return None
     counts = np.array([c.count for c in components], dtype=float)
-    return np.asarray(counts @ [c.centre for c in components] / counts.sum())
+    return counts @ [c.centre for c in components] / counts.sum()
 
 
 def split(count: int, shares: Sequence[float]) -> list[int]:

@@ -127,7 +127,7 @@ def _by_mode(model: Model) -> Reparameterisation | None:
     # (beta, log aux) = T (gamma, log aux), H^-1 = K K' = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     note = "sampled in coordinates whitened by the curvature at the mode"
-    A = T @ np.asarray(factor_of(root.T)).T
+    A = T @ factor_of(root.T).T
     return Reparameterisation(centre, A, True, (note,))
 
 

@@ -98,7 +98,7 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     """Draw whole groups with replacement; a group drawn twice becomes two groups with separate effects."""
     d = source.apart
     terms = d.recipe.grouped
-    codes = np.asarray(d.inputs[next(iter(terms))])[:, 0].astype(int)
+    codes = d.inputs[next(iter(terms))][:, 0].astype(int)
     G = len(next(iter(terms.values())).levels)
     members = [np.flatnonzero(codes == g) for g in range(G)]
     groups = [members[g] for g in rng.integers(0, G, G)]

@@ -215,7 +215,7 @@ class ScaleProfile:
         along the profile of a quadratic."""
         nearest, theta = min(path, key=lambda point: abs(point[0] - psi))
         slope = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
-        return np.asarray(theta + np.nan_to_num(slope) * (psi - nearest))
+        return theta + np.nan_to_num(slope) * (psi - nearest)
 
 
 def _positive_starts(problem: EvidenceProblem, scales: FoundScales) -> list[Array]:
@@ -268,7 +268,7 @@ class Satterthwaite(NamedTuple):
         up, down = np.square(G @ self.moved).sum(-1).swapaxes(0, 1)
         g = ((up - down) / (2.0 * DIFFERENCE)).T
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g))
+            return 2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g)
 
     def joint_df(self, L: Array) -> float:
         """Return the denominator degrees of freedom of an F test of q combinations (Fai

@@ -286,11 +286,9 @@ class Estimate:
 
     def _sum(self, part: Callable[["RowDerivatives"], Array]) -> Array:
         """Return the sum over blocks of rows of an array."""
-        return np.asarray(
-            self.model.design.sum_over_rows(
-                partial(sum_of_parts, at=self.at, part=part)
-            )[0]
-        )
+        return self.model.design.sum_over_rows(
+            partial(sum_of_parts, at=self.at, part=part)
+        )[0]
 
     @cached_property
     def score_rows(self) -> Array:
@@ -623,4 +621,4 @@ class WhitenedRows(NamedTuple):
     def apart(self, rows: Array, V: ParameterCovariance) -> Array:
         """R (n_g, n_g) of some rows."""
         B = V.half(self.X[rows])
-        return np.asarray(np.eye(len(rows)) - B @ B.T)
+        return np.eye(len(rows)) - B @ B.T

@@ -161,4 +161,4 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     parts = [
         np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)
     ]
-    return np.asarray(np.concatenate(parts) * scale)
+    return np.concatenate(parts) * scale

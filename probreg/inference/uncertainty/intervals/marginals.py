@@ -139,10 +139,8 @@ class NormalMixture(Marginal):
     def _points(self) -> Array:
         # Tails can be far longer than the centre: x = c + s sinh(t) at equidistant t.
         low, high = ((end - self._middle) / self._unit for end in self.support)
-        return np.asarray(
-            self._middle
-            + self._unit
-            * np.sinh(np.linspace(np.arcsinh(low), np.arcsinh(high), _GRID))
+        return self._middle + self._unit * np.sinh(
+            np.linspace(np.arcsinh(low), np.arcsinh(high), _GRID)
         )
 
     @property
@@ -185,7 +183,7 @@ def above_zero(weight: Array, z: Array) -> Array:
     (array(1.), np.float64(0.1587))
     """
     above, below = (weight @ ndtr(v) for v in (z, -z))
-    return np.asarray(np.where(above < below, above, 1.0 - below))
+    return np.where(above < below, above, 1.0 - below)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,10 +219,10 @@ class OnNodes(Marginal):
         return np.exp(np.linspace(float(low), float(high), _GRID))
 
     def cdf(self, x: Array) -> Array:
-        return np.asarray(self._integral(self._clipped_log(x)))
+        return self._integral(self._clipped_log(x))
 
     def density(self, x: Array) -> Array:
-        return np.asarray(self._series(self._clipped_log(x)) / x)
+        return self._series(self._clipped_log(x)) / x
 
     def _clipped_log(self, x: Array) -> Array:
         return np.clip(np.log(x), *self._series.domain)
