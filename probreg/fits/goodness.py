@@ -149,7 +149,7 @@ def _residual_variance(fit: Fitted, w: Array) -> float:
             share = 1.0
         else:
             share = float(w @ (1.0 / precision) / w.sum())
-        return float(fit.aux[fit.model.noise_scale or ""]) ** 2 * share
+        return fit.aux[fit.model.noise_scale or ""] ** 2 * share
     link = likelihood.link.name
     if link in _OF_LINK:
         return _OF_LINK[link]

@@ -273,7 +273,7 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
             raise Incompatible(
                 f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"
             )
-        tau[f.label] = float((targets[f.label] * penalty.unit) ** -0.5)
+        tau[f.label] = (targets[f.label] * penalty.unit) ** -0.5
     return _fit_at_scales(model, functions, tau, _format_values("sp", targets))
 
 
@@ -467,7 +467,7 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
         map(Quantile, taus), key=lambda likelihood: likelihood.tau
     ):
         # not "auto", which would sample under a prior without a mode; here this prior raises an error
-        fits[float(likelihood.tau)] = fit(
+        fits[likelihood.tau] = fit(
             replace(model, likelihood=likelihood), "interior_point"
         )
     notes = _notes_on_crossings(fits)

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.data import Design
 from probreg.data.checked_arrays import plus_offset
@@ -155,7 +156,7 @@ class _Atoms:
 
     values: Mapping[str, Array]
     off: OffSpan | None
-    rng: np.random.Generator
+    rng: Generator
 
     @cached_property
     def columns(self) -> Array:
@@ -184,7 +185,7 @@ class _Atoms:
 
 def parameter_draws(
     fit: Fitted,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     scale: ParameterCovariance | None = None,
 ) -> dict[str, Array]:
     """Return draws of beta (S, p, m) and of every nuisance parameter (S, 1): of a posterior, of the normal distribution of an
@@ -237,7 +238,7 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
 
 
 def _add_residual(
-    model: Model, p: Predictive, variance: Array, rng: np.random.Generator
+    model: Model, p: Predictive, variance: Array, rng: Generator
 ) -> Predictive:
     """Return p(y) with the residual of a process added to eta: N(0, v), v as in `OffSpan.moments`, at each row and linear predictor.
 

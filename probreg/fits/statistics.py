@@ -318,7 +318,7 @@ class FitStatistics(Fitted):
             if self.df_resid > 0:
                 return float(np.sqrt(self.deviance / self.df_resid))
             return np.nan
-        return float(self.model.noise(self.solution.aux))
+        return self.model.noise(self.solution.aux)
 
     # ---- row by row ------------------------------------------------------------------------------------------------
 
@@ -509,7 +509,7 @@ class FitStatistics(Fitted):
             "r_squared": "r_squared",
         }
         statistics = {
-            name: float(statistic_or_nan(self, attribute))
+            name: statistic_or_nan(self, attribute)
             for name, attribute in attributes.items()
         }
         with contextlib.suppress(ProbregError):

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import NamedSettings, RegistryName
 from probreg.errors import Incompatible
@@ -293,13 +294,13 @@ class Resolved(NamedTuple):
     solution: Solution | None = None
     found: FoundScales | None = None
 
-    def solve(self, rng: np.random.Generator) -> Solution:
+    def solve(self, rng: Generator) -> Solution:
         """Return the solution, from the method if the choice did not compute it."""
         if self.solution is not None:
             return self.solution
         return self.method.solve(self.model, rng)
 
-    def complete(self, rng: np.random.Generator) -> Solution:
+    def complete(self, rng: Generator) -> Solution:
         """Return the solution with the notes, statistics and scales of the choice."""
         solution = self.solve(rng)
         solution = replace(
@@ -359,9 +360,9 @@ class Method(NamedSettings, ABC):
         """Return why this method cannot fit this model, or None."""
 
     @abstractmethod
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
+    def solve(self, model: Model, rng: Generator) -> Solution: ...
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         """Return the model and method to report; a method that chooses another one, or
         estimates scales, returns these."""
         if self.target != "posterior":

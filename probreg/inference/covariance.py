@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.data.frame import Frame
 from probreg.data.implicit_columns import (
@@ -251,7 +252,7 @@ class ParameterCovariance(ABC):
         """(p m, s), the covariance of the coefficients times B (p m, s)."""
         return self.raw_root()[: self.coefficients] @ self.half(B.T).T
 
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
+    def draws(self, rng: Generator, size: int) -> Array:
         """(size, k) of N(0, V); parameters without a standard error stay at 0."""
         root = np.nan_to_num(self.raw_root())
         root = root[:, root.any(0)]
@@ -479,7 +480,9 @@ class DenseCovariance(ParameterCovariance):
     def _raw_columns(self) -> Array:
         """(k, r), `root` over the raw coefficients and further parameters."""
         k = self.coefficients
-        return np.vstack([_to_raw(self.frame, self.root[:k]), self.root[k:]])
+        in_frame = self.root[:k].reshape(len(self.frame.scale), -1)
+        of_beta = self.frame.to_raw(in_frame).reshape(k, -1)
+        return np.vstack([of_beta, self.root[k:]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -636,7 +639,7 @@ class FactoredCovariance(ParameterCovariance):
         seen = (self.inner[:r, :r] - np.eye(r)) @ (DQ.T @ B)
         return (np.square(self.spread) * B.T).T + DQ @ seen
 
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
+    def draws(self, rng: Generator, size: int) -> Array:
         """D (z - Q Q'z + Q S^(1/2) w) of standard normal z and w."""
         k = self.coefficients
         r = self.axes.shape[1]
@@ -754,7 +757,7 @@ class ArrowCovariance(DenseCovariance):
         frame = self.frame.of_columns(X.head_places)
         return replace(X, head=frame.differences(X.head))
 
-    def draws(self, rng: np.random.Generator, size: int) -> Array:
+    def draws(self, rng: Generator, size: int) -> Array:
         low = self._raw_columns()
         draws = rng.standard_normal((size, low.shape[1])) @ low.T
         z = rng.standard_normal((size, self.places.size))
@@ -765,11 +768,6 @@ class ArrowCovariance(DenseCovariance):
 def _from_raw(frame: Frame, root: Array) -> Array:
     """(p m, r) over gamma of a root over vec beta."""
     return frame.from_raw(root.reshape(len(frame.scale), -1)).reshape(root.shape)
-
-
-def _to_raw(frame: Frame, root: Array) -> Array:
-    """(p m, r) over vec beta of a root over gamma."""
-    return frame.to_raw(root.reshape(len(frame.scale), -1)).reshape(root.shape)
 
 
 def predictors_of(X: Any, m: int) -> int:

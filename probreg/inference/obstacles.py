@@ -310,7 +310,7 @@ def spare_rows(model: Model) -> float | None:
     F = np.asarray(triangular(moments.factor[:, [*columns, moments.p]]), dtype=float)
     rank = rank_of(F[:-1, :-1])
     if triangular(F[:, [*rank.kept, -1]])[len(rank.kept), -1] ** 2 <= tiny:
-        return max(float(moments.weight - rank.rank), 0.0)
+        return max(moments.weight - rank.rank, 0.0)
     # columns that are dependent up to rounding only reproduce any response where they are as many as the rows
     if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank:
         return 0.0

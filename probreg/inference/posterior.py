@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count, Limit
 from probreg.errors import Incompatible, ProbregError
@@ -93,7 +94,7 @@ class Posterior(Method):
         last = integrate if _rebuilds_columns(model) else nuts
         return method_obstacle(last, model)
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         """Return the first method that can compute this posterior well: exact, integrate, importance or nuts."""
         model, notes = with_proper_correlations(model)
         *exact, integrate, importance, nuts = self.methods
@@ -162,7 +163,7 @@ class Posterior(Method):
             return True, f"{verdict}; nuts would take much longer"
         return False, verdict
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         return self.resolve(model, rng).complete(rng)
 
 
@@ -171,9 +172,7 @@ def _rebuilds_columns(model: Model) -> bool:
     return any(prior.in_columns for _, prior in model.joint.hierarchical)
 
 
-def _attempt(
-    method: Method, model: Model, rng: np.random.Generator
-) -> tuple[Resolved, Solution]:
+def _attempt(method: Method, model: Model, rng: Generator) -> tuple[Resolved, Solution]:
     """Solve with a copy of the generator, so that the next method starts from the same
     state."""
     reason = method_obstacle(method, model)

@@ -60,7 +60,7 @@ class Combination(Composite):
 
     @property
     def bound(self) -> float:
-        return float(reduce(self.operation, [part.bound for part in self.parts]))
+        return reduce(self.operation, [part.bound for part in self.parts])
 
     def matrix(self, pairs: RowPairs) -> Array:
         values = (part.matrix(pairs) for part in self.parts)

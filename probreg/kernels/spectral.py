@@ -332,7 +332,7 @@ def _inverse_distance(k: CovarianceFunction, tol: float, start: float) -> float:
     over = lambda r: k([0.0], [r]).item() / k.bound - tol
     while over(upper) > 0:
         upper *= 2.0
-    return float(brentq(over, 0.0, upper, xtol=1e-12 * upper))
+    return brentq(over, 0.0, upper, xtol=1e-12 * upper)
 
 
 def _tails(k: CovarianceFunction, L: float) -> Array:

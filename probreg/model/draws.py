@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible
@@ -178,7 +179,7 @@ class DrawnProcess:
         )
 
     def draws_of_sums(
-        self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
+        self, sums: RowSums, weights: list[Any], size: int, rng: Generator
     ) -> Array:
         """Draws (S, E) of weighted sums, less what the columns say of them."""
         self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
@@ -202,9 +203,7 @@ class DrawnProcess:
             mean += sums.columns(node_basis) @ u.sum(0) / len(self.table)
         return mean
 
-    def joint(
-        self, sums: RowSums, size: int, width: int, rng: np.random.Generator
-    ) -> LinearSums:
+    def joint(self, sums: RowSums, size: int, width: int, rng: Generator) -> LinearSums:
         """Draws of all sums, less what the columns say of them."""
         from scipy.sparse import eye_array
 
@@ -214,7 +213,7 @@ class DrawnProcess:
             draws[part] -= sum_columns @ self.at_rows[part]
         return LinearSums(eye_array(sums.n, format="csr"), draws)
 
-    def sums(self, sums: RowSums, rng: np.random.Generator) -> Array:
+    def sums(self, sums: RowSums, rng: Generator) -> Array:
         """Draws (S, n, m) of sums of the process itself."""
         m = self.at_rows.shape[2]
         self._check_size(len(self.table) * sums.n * m)

@@ -14,6 +14,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.data import Design
 from probreg.data.checked_arrays import full_weights
@@ -92,7 +93,7 @@ class ResidualProcess:
         return C
 
     def draws_of_sums(
-        self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
+        self, sums: RowSums, weights: list[Any], size: int, rng: Generator
     ) -> Array | float:
         """Draws (S, E) of weighted sums."""
         value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
@@ -102,9 +103,7 @@ class ResidualProcess:
             return draws
         return self.scale[:, None] * draws
 
-    def joint(
-        self, sums: RowSums, size: int, width: int, rng: np.random.Generator
-    ) -> LinearSums:
+    def joint(self, sums: RowSums, size: int, width: int, rng: Generator) -> LinearSums:
         """Draws of all sums."""
         G = root_left(self.basis, sums)
         scale = self._known_scale(np.abs(G).sum(0))
@@ -181,7 +180,7 @@ class OffSpan:
         return any(len(np.unique(codes)) < len(codes) for codes in rows)
 
     def group_draws(
-        self, design: Design, atoms: int, m: int, rng: np.random.Generator
+        self, design: Design, atoms: int, m: int, rng: Generator
     ) -> Array | float:
         """Draws (S, n, m) of the effects of new groups at the rows of a design, one for each group, atom and predictor."""
         draws = [
@@ -219,7 +218,7 @@ class OffSpan:
         sums: Mapping[str, RowSums],
         weights: list[Any],
         size: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Array | float:
         """Draws (S, E) of the weighted sums, one for each of S atoms."""
         return sum(
@@ -240,7 +239,7 @@ class OffSpan:
         sums: Mapping[str, RowSums],
         size: int,
         width: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> "JointDraws":
         """Draws of all sums at once, for each of S atoms and m linear predictors."""
         return JointDraws(
@@ -489,7 +488,7 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
 # ---- draws and nodes of a normal variable -------------------------------------------------------------------------------
 
 
-def normal_scores(rng: np.random.Generator, atoms: int, n: int, m: int) -> Array:
+def normal_scores(rng: Generator, atoms: int, n: int, m: int) -> Array:
     """Standard normal noise (S, n, m): the scores of S draws in random order at each row and predictor.
 
     Their mean is 0 and their mean square 1 at each row, so that an average over the atoms has less error than over independent draws.

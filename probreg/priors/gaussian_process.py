@@ -304,7 +304,7 @@ class SineProcess(ProcessPrior):
 
     def _log_sds(self, values: Mapping[str, Any]) -> Array:
         """log of the standard deviations (q,) at hyperparameters."""
-        logs = np.log([[float(values[name]) for name in self.hyper]])
+        logs = np.log([[values[name] for name in self.hyper]])
         return self.log_scales(logs, self.basis.size)[0]
 
     def log_scales(self, logs: Array, q: int) -> Array:

@@ -100,5 +100,5 @@ class R2(DataDependentPrior):
 
     def prepare(self, rows: PriorData) -> Prior:
         # tau^2 = g/n = R^2/(1 - R^2)/q, and R^2/(1 - R^2) ~ BetaPrime(a, b): a scale of q^(-1/2).
-        hyper = BetaPrime(self.a, self.b, scale=float(len(rows.columns) ** -0.5))
+        hyper = BetaPrime(self.a, self.b, scale=len(rows.columns) ** -0.5)
         return ScaleMixture(unit_information_normal(rows, self.name), hyper)

@@ -114,7 +114,7 @@ def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
         beta, rss = s.beta[:, 0], s.stats["rss"]
         elpd = _group_log_density(model, beta, V, 1.0, groups, rss)
     else:
-        sigma = float(model.noise(fit.aux))
+        sigma = model.noise(fit.aux)
         V = fit.solution.given_scales
         elpd = _group_log_density(model, fit.solution.beta[:, 0], V, sigma, groups)
         notes = _held_scales_note(fit, group)
@@ -172,7 +172,7 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     scale_draws = 1000  # draws of the scales that are weighted
     for s in evenly_spaced(len(draws["beta"]), scale_draws):
         scalars = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
-        sigma = float(model.noise({a: scalars[a] for a in model.unknown}))
+        sigma = model.noise({a: scalars[a] for a in model.unknown})
         hyper = {
             i: hyper_at(model.joint, model.design, i, scalars) for i in hierarchical
         }

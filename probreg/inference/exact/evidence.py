@@ -14,6 +14,7 @@ coefficients f are coordinates of theta: V is the covariance given f.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count, Flag
 from probreg.errors import Incompatible, NotConverged, warn_caller
@@ -216,7 +217,7 @@ class Evidence(Method):
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and problem.by_groups
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         unidentified = self._unidentified(model)
         if unidentified and model.likelihood.least_squares:
             raise Incompatible(
@@ -249,9 +250,7 @@ class Evidence(Method):
             return self._resolve_at_start(problem, rng)
         return self._resolve_separated(problem, separation, rng)
 
-    def _resolve_at_start(
-        self, problem: EvidenceProblem, rng: np.random.Generator
-    ) -> Resolved:
+    def _resolve_at_start(self, problem: EvidenceProblem, rng: Generator) -> Resolved:
         """Return the fit at the first scales of the search, which reports that coefficients have no estimate."""
         inner = self._inner.resolve(problem.starting_model, rng)
         return inner._replace(solution=inner.solve(rng))
@@ -269,7 +268,7 @@ class Evidence(Method):
         return [reason for reason in reasons if reason is not None]
 
     def _resolve_separated(
-        self, problem: EvidenceProblem, separation: Separation, rng: np.random.Generator
+        self, problem: EvidenceProblem, separation: Separation, rng: Generator
     ) -> Resolved:
         """Return the estimates of a response that flat columns separate: those of the limit of the likelihood, far along the
         direction of the separation."""
@@ -309,7 +308,7 @@ class Evidence(Method):
         )
 
     def _resolve_maximum(
-        self, problem: EvidenceProblem, top: EvidenceMaximum, rng: np.random.Generator
+        self, problem: EvidenceProblem, top: EvidenceMaximum, rng: Generator
     ) -> Resolved:
         """Return the model and method at the maximum of the evidence."""
         inner = self._resolve_at(problem, top.theta, rng)
@@ -348,7 +347,7 @@ class Evidence(Method):
                 *inner.notes,
             ),
             stats={
-                stat: float(top.at.evidence),
+                stat: top.at.evidence,
                 "ratios_found": float(problem.ratios_found),
                 **inner.stats,
             },
@@ -356,7 +355,7 @@ class Evidence(Method):
         )
 
     def _resolve_at(
-        self, problem: EvidenceProblem, theta: Array, rng: np.random.Generator
+        self, problem: EvidenceProblem, theta: Array, rng: Generator
     ) -> Resolved:
         """Return the model and method at scales theta, with the solution if the surface computed it."""
         model = problem.model_at(theta)
@@ -400,7 +399,7 @@ class Evidence(Method):
         solution = replace(inner.solve(rng), beta=beta, scale=scale)
         return inner._replace(solution=solution)
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         return self.resolve(model, rng).complete(rng)
 
 

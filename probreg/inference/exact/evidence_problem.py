@@ -358,7 +358,7 @@ class EvidenceProblem:
         top = max(map(search, points), key=attrgetter("at.value"))
         # a later search starts at a larger value of a vanished scale
         theta = top.theta + np.log(HELD) * top.vanished
-        return theta, float(top.at.value)
+        return theta, top.at.value
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         """Return the maximum of the evidence; raise an error if there is none."""
@@ -544,7 +544,7 @@ class EvidenceProblem:
             self.criterion,
             top.theta,
             hessian_of,
-            float(top.at.evidence),
+            top.at.evidence,
             top.vanished,
             plain,
             self.points,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count, Limit
 from probreg.errors import NotConverged, Remedy
@@ -124,12 +125,12 @@ class Integrate(Method):
             return f"integrate places nodes over at most {max_scales} unknown scales, and this model has {count}; use nuts"
         return improper_aux(self, model)
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         model, notes = with_proper_correlations(model)
         return Resolved(with_values(model), self, notes)
 
     @one_blas_thread()  # many small matrices, for which threads are slower
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         resolved = self.resolve(model, rng)
         problem = EvidenceProblem(resolved.model, method=self.name)
         problem.require_solvable()
@@ -151,7 +152,7 @@ class Integrate(Method):
         solution = solution_at_nodes(problem, nodes, self.draws, self.chains, rng)
         return replace(solution, notes=(*resolved.notes, *solution.notes))
 
-    def _weigh_nodes(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
+    def _weigh_nodes(self, problem: EvidenceProblem, rng: Generator) -> Nodes:
         proposal = proposal_about(problem, problem.maximise(300).theta)
         found = self._place_nodes(problem, proposal, rng)
         # If a curved density has more mass on one side than the axes suggest, the
@@ -164,7 +165,7 @@ class Integrate(Method):
         return found
 
     def _place_nodes(
-        self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator
+        self, problem: EvidenceProblem, proposal: Proposal, rng: Generator
     ) -> Nodes:
         """Return nodes of a proposal with their weights; if each needs a mode, in increasing numbers."""
         enough_ess = 90.0  # required number of effective nodes

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
+from numpy.random import Generator
 
 from probreg.inference.base import (
     Array,
@@ -146,7 +147,7 @@ class Nodes(NamedTuple):
     def ess(self) -> float:
         return effective(self.log_weight)
 
-    def draw(self, size: int, rng: np.random.Generator) -> Array:
+    def draw(self, size: int, rng: Generator) -> Array:
         """Return node numbers of equal draws, by weight in random order."""
         return rng.permutation(resample_systematically(self.weight, size, rng))
 
@@ -229,7 +230,7 @@ def solution_at_nodes(
     nodes: Nodes,
     draws: int,
     chains: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Solution:
     """Return the posterior by weighted nodes of the hyperparameters, with `draws` draws in each of `chains` chains."""
     model = problem.model
@@ -295,7 +296,7 @@ def solution_at_nodes(
 
 
 def scales_given_coefficients(
-    problem: EvidenceProblem, theta: Array, beta: Array, rng: np.random.Generator
+    problem: EvidenceProblem, theta: Array, beta: Array, rng: Generator
 ) -> Array:
     """Return theta (S, d) after Metropolis steps on p(theta | beta), which leave the
     posterior of (theta, beta) invariant.
@@ -361,7 +362,7 @@ def _draw_exactly(
     problem: EvidenceProblem,
     nodes: Nodes,
     draws: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> _NodeResult:
     """beta given theta is normal; its moments are those of the mixture over the nodes."""
     theta = nodes.all_theta
@@ -400,7 +401,7 @@ def _draw_approximately(
     problem: EvidenceProblem,
     nodes: Nodes,
     draws: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> _NodeResult:
     """Return points (beta, log aux) about the mode at every node, weighted with their node by the posterior of both."""
     normals = _normals(problem, nodes.all_theta)
@@ -422,7 +423,7 @@ def _weight_jointly(
     nodes: Nodes,
     normals: list[NodeNormal],
     draws: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> _NodeResult:
     """Return Student-t points about the normal at each node, with their weights."""
     df_beta = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
@@ -473,7 +474,7 @@ def _weight_jointly(
 
 
 def _laplace_mixture(
-    model: Model, nodes: Nodes, normals: list[NodeNormal], draws: int, rng: np.random.Generator, reason: str, stats: dict[str, float],
+    model: Model, nodes: Nodes, normals: list[NodeNormal], draws: int, rng: Generator, reason: str, stats: dict[str, float],
 ) -> _NodeResult:  # fmt: skip
     """Return draws of the normal at each node, with nodes weighted by their Laplace
     evidence; the approximation is not checked."""

@@ -529,7 +529,7 @@ def _of_process(
 ) -> tuple[Array, list[Array]]:
     """amplitude^2 K, and its derivatives over the logs of the hyperparameters."""
     kernel = prior.kernel_at(**values)
-    square = float(prior.amplitude_at(values)) ** 2
+    square = prior.amplitude_at(values) ** 2
     V = square * kernel.matrix(pairs)
     if not slopes:
         return V, []

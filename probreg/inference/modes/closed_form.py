@@ -487,7 +487,7 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
         error=error,
         aux=dict.fromkeys(model.unknown, ml),
         # -d^2 / d (log sigma)^2 = 2 (n + q) there
-        log_error=float((2.0 * (n + size)) ** -0.5),
+        log_error=(2.0 * (n + size)) ** -0.5,
         df=df if model.unknown else None,
         stats={k: v for k, v in stats.items() if not np.isnan(v)},
         note=note,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive
@@ -94,7 +95,7 @@ class Stochastic(Method):
             return f"{self.name} needs a model of one formula, and this one has a formula for each of several parameters"
         return search_obstacle(self, model)
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         return _solution(self, model, _descend_in_stages(self, model, rng))
 
 
@@ -271,9 +272,7 @@ def _square_weights(rows: Block) -> Array:
 
 
 @one_blas_thread()
-def _descend_in_stages(
-    method: Stochastic, model: Model, rng: np.random.Generator
-) -> Descent:
+def _descend_in_stages(method: Stochastic, model: Model, rng: Generator) -> Descent:
     """Make passes in stages until the average is within `tol` standard errors of the
     maximum, or `epochs` is reached."""
     # decrease of log density per observation, at which steps diverge: e^7 times the
@@ -344,7 +343,7 @@ def _one_pass(
     gamma: Array,
     log_aux: Array,
     stage: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
     """Return the pass, log aux at its end, and the entries of the trace."""
     # steps decrease as passes^-power from stage to stage; Polyak & Juditsky require a

@@ -77,7 +77,7 @@ def degrees_by_draw(model: Model, draws: Draws) -> Array:
     if not (
         labels <= values.keys()
         and isinstance(model.likelihood, SmoothLikelihood)
-        and _has_curvature(joint)
+        and all(isinstance(unit_prior(b), Flat | SmoothPrior) for b in joint.blocks)
     ):
         return np.full(beta.shape[1:], np.nan)
     exact = model.likelihood.least_squares
@@ -138,11 +138,6 @@ def _roots_given(
         if isinstance(b.prior, HierarchicalPrior)
     ]
     return [(b, A) for b, A in roots if A is not None]
-
-
-def _has_curvature(joint: JointPrior) -> bool:
-    """Whether every block has a curvature, given its hyperparameters."""
-    return all(isinstance(unit_prior(b), Flat | SmoothPrior) for b in joint.blocks)
 
 
 def diagonal_of_shrinkage(H: Array, P: Array) -> Array:

@@ -376,6 +376,6 @@ def _spectrum(model: Model) -> tuple[float, float]:
 def _spread(model: Model) -> float:
     design = model.design
     if model.likelihood.least_squares and not design.n:
-        return max(float(design.moments.y_scale), 1e-300)
+        return max(design.moments.y_scale, 1e-300)
     y = model.likelihood.drawn(design.sample.observed)
     return max(float(np.nanstd(y)), 1e-300)

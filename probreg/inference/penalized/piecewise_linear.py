@@ -281,9 +281,7 @@ class Programme:
                 raise NotConverged(_vanishing_scale(self.model))
         if low == high:
             return low
-        return float(
-            scipy.optimize.brentq(self.slope, low, high, xtol=1e-13, rtol=1e-14)
-        )
+        return scipy.optimize.brentq(self.slope, low, high, xtol=1e-13, rtol=1e-14)
 
 
 def _vanishing_scale(model: Model) -> str:
@@ -491,7 +489,7 @@ def scale_of_residuals(model: Model, values: Mapping[str, float], beta: Array) -
     likelihood = model.likelihood
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
-    tube = float(likelihood.slopes(**values).tube)
+    tube = likelihood.slopes(**values).tube
     w = design.row_weights
     r = design.response_less_offset - (design.X @ beta)[:, 0]
     S = float(w @ np.maximum(np.abs(r) - tube, 0.0))

@@ -112,7 +112,7 @@ def compiled_target(
     if terms and (None in terms.values() or is_relative or not rows.takes_aux):
         return None
     aux = model.fixed | dict.fromkeys(terms, 1.0)
-    unit = float(model.likelihood.noise(aux))
+    unit = model.likelihood.noise(aux)
     # the regression on non-centred coefficients is not linear in z, so the priors of the others are those of entries
     fixed = normal if at.noncentred else []
     scaled = _scaled_entries(blocks, fixed, typical_logs, model, unit)
@@ -203,7 +203,8 @@ def _scaled_entries(
     log_slopes, groups = [np.zeros((0, count))], [np.zeros((0, 4), dtype=np.int64)]
     start = 0
     for block, scales in scaled:
-        if scales is None or not _is_independent_normal(block):
+        is_normal = isinstance(block.prior, Normal)
+        if scales is None or not is_normal or density_of_entries(block.prior) is None:
             return None
         place, location, scale = entries_with_scales([block], m, unit)
         entries.append(place)
@@ -221,12 +222,6 @@ def _scaled_entries(
         np.concatenate(log_slopes),
         np.concatenate(groups),
         constant,
-    )
-
-
-def _is_independent_normal(block: BlockPrior) -> bool:
-    return (
-        isinstance(block.prior, Normal) and density_of_entries(block.prior) is not None
     )
 
 
@@ -471,7 +466,7 @@ class SampledDensity:
                 over_theta[e] += pulled.ravel()
                 for h, over in zip(b.hyper, over_hyper):
                     over_logs[h.place] += over.T.ravel() if h.shape else over.sum()
-        return float(value), np.concatenate([self._map[1].dot(over_theta), over_logs])
+        return value, np.concatenate([self._map[1].dot(over_theta), over_logs])
 
     def _aux_priors(self, aux: Mapping[str, Any], slopes: Array) -> float:
         """log p(v) + log v of nuisance parameters v, as a density of log v."""

@@ -133,7 +133,7 @@ def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
             *work_of(rows.tiles.shape[2], m, count),
         )  # fmt: skip
         slopes += slopes_of_rows.take(places)
-        return float(value + rows.constant)
+        return value + rows.constant
 
     return value_of
 

@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count, Limit, Number, Positive
 from probreg.errors import NotConverged, Remedy
@@ -237,13 +238,17 @@ class Importance(Method):
             return reliable(self.chains * self.points)
         return self.max_k
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         peaks = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
         weighted, z, mean_z = self._weigh(model, peaks, rng)
         peak = peaks[0]
         if not weighted.k_hat <= self.limit:
             raise NotConverged(
-                _weights_error(weighted, self.limit), remedy=Remedy("method", "nuts")
+                f"importance: k-hat {weighted.k_hat:.2f} is above {self.limit:.2f}: a few of {weighted.log_weight.size:,} points have most of the weight, "
+                f"worth {weighted.ess:,.0f} independent draws. Their means are unstable, because the posterior is far from a normal "
+                "about its mode. Possible causes: nearly separated classes, a prior with long tails, few rows for sigma. A more "
+                "informative prior helps; Importance(max_k=...) accepts the weights as they are",
+                remedy=Remedy("method", "nuts"),
             )
         reason = _without_variance(model)
         if reason is not None and self.limit < np.inf:
@@ -310,7 +315,7 @@ class Importance(Method):
         return with_corrected_intervals(model, solution)
 
     def _weigh(
-        self, model: Model, peaks: list[Peak], rng: np.random.Generator
+        self, model: Model, peaks: list[Peak], rng: Generator
     ) -> tuple[Weighted, Array, Array | None]:
         """Return the weighted points, their coordinates z of the first mode, and the
         mean of the proposal there."""
@@ -323,7 +328,9 @@ class Importance(Method):
             (np.zeros(dim), np.eye(dim)),
             *(peak_k.relative_to(peak) for peak_k in peaks[1:]),
         ]
-        tail = _tail_of_posterior(model)
+        # degrees of freedom of the heaviest possible tail of the posterior: a prior's if the likelihood is flat,
+        # and with an unknown noise scale the residual degrees of freedom
+        tail = min(_degrees_left(model), *(b.prior.tail for b in model.joint.blocks))
         # points at the end of each round; the first round is about the mode
         shares = (0.125, 0.25, 0.5, 1.0)
         ends = [max(len(peaks), int(share * self.points)) for share in shares]
@@ -398,7 +405,7 @@ class Importance(Method):
         model: Model,
         peak: Peak,
         components: Sequence[Component],
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> _Points:
         """Return points of some components by chain, with their log posterior."""
         parts = np.concatenate([c.draw(rng, self.chains) for c in components], 1)
@@ -436,15 +443,6 @@ def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:
     return proposal.Stretch(peak.root, noise, k)
 
 
-def _tail_of_posterior(model: Model) -> float:
-    """Return degrees of freedom of the heaviest possible tail of the posterior.
-
-    This is a prior's tail if the likelihood is flat, and with an unknown noise scale
-    the residual degrees of freedom.
-    """
-    return min(_degrees_left(model), *(b.prior.tail for b in model.joint.blocks))
-
-
 def _degrees_left(model: Model) -> float:
     """Return degrees of freedom of the posterior of flat coefficients with an unknown
     noise scale; inf without one."""
@@ -473,9 +471,7 @@ def _without_variance(model: Model) -> str | None:
     return f"the classes are separated by {few_names(separated.labels)}, and the tail of the prior has {min(b.prior.tail for b in heavy):g} degrees of freedom"
 
 
-def resample_systematically(
-    weight: Array, draws: int, rng: np.random.Generator
-) -> Array:
+def resample_systematically(weight: Array, draws: int, rng: Generator) -> Array:
     """Return `draws` point numbers in proportion to the weights by systematic
     resampling.
 
@@ -562,13 +558,4 @@ def _weights_note(
             ("mcse_sd", percent(stats["mcse_sd"], 2)),
         ),
         Severity.ROUTINE if is_reliable else Severity.IMPORTANT,
-    )
-
-
-def _weights_error(weighted: Weighted, limit: float) -> str:
-    return (
-        f"importance: k-hat {weighted.k_hat:.2f} is above {limit:.2f}: a few of {weighted.log_weight.size:,} points have most of the weight, "
-        f"worth {weighted.ess:,.0f} independent draws. Their means are unstable, because the posterior is far from a normal "
-        "about its mode. Possible causes: nearly separated classes, a prior with long tails, few rows for sigma. A more "
-        "informative prior helps; Importance(max_k=...) accepts the weights as they are"
     )

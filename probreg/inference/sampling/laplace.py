@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count, Positive
 from probreg.inference.base import (
@@ -158,7 +159,7 @@ class LaplaceApproximation(Method):
             )
         return search_obstacle(self, model)
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         wide = rotate_to_rows(model)
         if wide is not None:
             solution, sigma = self._solve(wide.tilted_model, rng)
@@ -170,7 +171,7 @@ class LaplaceApproximation(Method):
             return replace(wide.back(solution, unit), draws=draws)
         return self._solve(model, rng)[0]
 
-    def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
+    def _solve(self, model: Model, rng: Generator) -> tuple[Solution, float]:
         """Return the draws, and sigma at the mode."""
         peaks = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
         shares = probability_shares(peaks)
@@ -239,7 +240,7 @@ class LaplaceApproximation(Method):
         )
         return solution, model.likelihood.noise(mode.aux, np.nan)
 
-    def _draw(self, model: Model, peak: Peak, rng: np.random.Generator) -> Draws:
+    def _draw(self, model: Model, peak: Peak, rng: Generator) -> Draws:
         """Draw (vec beta, log aux) from the normal at the mode, with log q."""
         z = rng.standard_normal((self.chains * self.draws, len(peak.centre)))
         theta = peak.at(z)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Count, Flag, Fraction
 from probreg.errors import Incompatible, ProbregError
@@ -127,7 +128,7 @@ class NUTS(Method):
             return f"{self.name} evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         return improper_scales(self, model)
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         missing = compiled_obstacle(model)
         if missing is None:
             return super().resolve(model, rng)
@@ -141,7 +142,7 @@ class NUTS(Method):
         tune = max(self.tune, PyMC.tune)
         return PyMC(self.draws, tune, self.chains, self.target_accept, self.progress)
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         if compiled_obstacle(model) is not None:
             return self.by_pymc.solve(model, rng)
         model, notes = with_proper_correlations(model)
@@ -197,10 +198,10 @@ class PyMC(NUTS):
             return f"pymc: {model.design.rows_absent}"
         return reason
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         return Method.resolve(self, model, rng)
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         import pymc as pm
 
         model, notes = with_proper_correlations(model)

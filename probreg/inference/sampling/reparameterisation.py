@@ -137,9 +137,7 @@ def _by_moments(model: Model) -> Reparameterisation | None:
     normal_model = with_proxy_priors(model)
     sigma = rough_sigma(model)
     moments = model.design.moments
-    posterior = posterior_given_sigma(
-        moments, PriorRows.of(normal_model.joint), float(sigma)
-    )
+    posterior = posterior_given_sigma(moments, PriorRows.of(normal_model.joint), sigma)
     if posterior.rank.dropped:
         return None
     root = sigma * np.asarray(posterior.root, dtype=float)
@@ -335,7 +333,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
             centred = (share or 0.0) > 0.5 and (prior.scalar or grouped)
             typical[i] = Typical(prior.spread(**values), centred, share, values, plain)
         elif isinstance(prior, HierarchicalPrior):
-            spread = float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
+            spread = prior.spread(**dict.fromkeys(prior.hyper, 1.0))
             typical[i] = Typical(spread, False, None, _medians(prior))
     return typical
 

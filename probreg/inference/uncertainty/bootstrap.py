@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from probreg.arguments.scalars import Flag, Several, Workers
 from probreg.data import Design
@@ -79,7 +80,7 @@ class Source:
         return replace(self.model, design=replace(self.apart, y=y))
 
 
-def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
+def resample_pairs(source: Source, rng: Generator) -> Model:
     """Draw observations (x, y) with replacement, as frequencies of the rows."""
     row_of = source.row_of
     d = source.model.design
@@ -94,7 +95,7 @@ def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
     )
 
 
-def resample_groups(source: Source, rng: np.random.Generator) -> Model:
+def resample_groups(source: Source, rng: Generator) -> Model:
     """Draw whole groups with replacement; a group drawn twice becomes two groups with separate effects."""
     d = source.apart
     terms = d.recipe.grouped
@@ -116,7 +117,7 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     return replace(source.model, design=replace(design, X=X, inputs=inputs, read={}))
 
 
-def resample_residuals(source: Source, rng: np.random.Generator) -> Model:
+def resample_residuals(source: Source, rng: Generator) -> Model:
     """y* = fitted + e*, e* drawn with replacement from the centred residuals over sqrt(1 - leverage)."""
     # Centred, because residuals of a fit without an intercept, or over (1 - h)^(1/2),
     # need not sum to 0.
@@ -126,7 +127,7 @@ def resample_residuals(source: Source, rng: np.random.Generator) -> Model:
     )
 
 
-def draw_responses(source: Source, rng: np.random.Generator) -> Model:
+def draw_responses(source: Source, rng: Generator) -> Model:
     """Draw y* from the likelihood at the estimate; effects that vary by a group are drawn from their prior."""
     likelihood = source.model.likelihood
     design = source.apart
@@ -139,7 +140,7 @@ def draw_responses(source: Source, rng: np.random.Generator) -> Model:
     )
 
 
-def _effect_changes(source: Source, rng: np.random.Generator) -> Array | float:
+def _effect_changes(source: Source, rng: Generator) -> Array | float:
     """Return the change in eta (total, m) from new draws of effects that vary by a group."""
     model = source.model
     estimate = source.solution
@@ -153,7 +154,7 @@ def _effect_changes(source: Source, rng: np.random.Generator) -> Array | float:
     return source.apart.X @ difference if difference.any() else 0.0
 
 
-SAMPLERS: dict[str, Callable[[Source, np.random.Generator], Model]] = {
+SAMPLERS: dict[str, Callable[[Source, Generator], Model]] = {
     "pairs": resample_pairs,
     "residual": resample_residuals,
     "parametric": draw_responses,
@@ -256,7 +257,7 @@ class Bootstrap(Method):
         method: Method = METHODS.resolve(self.method)
         return method.choose(model)[0] if isinstance(method, Auto) else method
 
-    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+    def resolve(self, model: Model, rng: Generator) -> Resolved:
         """Return the choices of the wrapped method, including estimated scales of
         priors.
 
@@ -276,7 +277,7 @@ class Bootstrap(Method):
         )
         return inner._replace(method=wrapped, solution=solution, notes=notes)
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+    def solve(self, model: Model, rng: Generator) -> Solution:
         model.design.need_rows("a bootstrap")
         inner = self._finder(model)
         return self._resample(inner, model, inner.solve(model, rng), rng)
@@ -286,7 +287,7 @@ class Bootstrap(Method):
         inner: Method,
         model: Model,
         estimate: Solution,
-        rng: np.random.Generator,
+        rng: Generator,
         model_to_fit: Model | None = None,
     ) -> Solution:
         """Return the solution with replicates, drawn from the model at its estimate;
@@ -313,7 +314,7 @@ class Bootstrap(Method):
         if self.kind == "residual":
             _ = source.residuals  # once, before threads need them
 
-        def run(seed: np.random.Generator) -> Replicate:
+        def run(seed: Generator) -> Replicate:
             resampled = sampler(source, seed)
             if model_to_fit is not None:
                 resampled = replace(model_to_fit, design=resampled.design)
@@ -367,7 +368,7 @@ def _replicate(
     method: Method,
     model: Model,
     base: Solution,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Replicate:
     D = model.likelihood.contrast_matrix
     missing = np.full((model.shape[0], len(D)), np.nan)

@@ -108,7 +108,7 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
     path = _profile_of(scales, name)
     coordinate = float(np.arctanh(value) if correlation else np.log(value))
     _, highest = path.problem.maximise_given(path.k, coordinate, path.starts)
-    return float(2.0 * path.fall(highest))
+    return 2.0 * path.fall(highest)
 
 
 def _profile_of(scales: FoundScales, name: str) -> "ScaleProfile":

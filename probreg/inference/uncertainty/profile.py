@@ -233,9 +233,7 @@ def find_crossing(
         if known(point) >= 0.0:
             width = abs(point - inner)
             try:
-                return float(
-                    brentq(known, inner, point, xtol=1e-11 * width, rtol=1e-14)
-                )
+                return brentq(known, inner, point, xtol=1e-11 * width, rtol=1e-14)
             except (RuntimeError, ValueError):  # no root, or no change of sign
                 raise NotConverged(
                     "the end of an interval was not found: state columns in units of similar size"
