@@ -289,7 +289,7 @@ def labelled_tree(
     if draws is not None:
         groups |= _draws_groups(model, solution, density=density)
         if density and model.design.n:
-            row_groups = _row_groups(model, draws.values, seed, repeat=repeat)
+            row_groups = _row_groups(model, draws, seed, repeat=repeat)
             if not rows:  # row labels are saved with the rows only
                 row_groups = {
                     k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
@@ -430,7 +430,7 @@ def data_groups(model: Model, *, repeat: bool) -> dict[str, Any]:
 
 
 def _row_groups(
-    model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool
+    model: Model, draws: Draws, seed: int, *, repeat: bool
 ) -> dict[str, Any]:
     import xarray as xr
 
@@ -440,19 +440,18 @@ def _row_groups(
     rows, weight = observation_rows(model, repeat=repeat)
     chains, n_draws = draws["beta"].shape[:2]
     shape = (chains, n_draws, len(rows))
-    coords = _row_labels(model, rows) | _draw_coordinates(draws)
+    coords = _row_labels(model, rows) | _draw_coordinates(draws.values)
     dims = ("chain", "draw", "obs")
     classes = _classes(model)
     response_shape = (*shape, *map(len, classes.values()))
     likelihood = model.likelihood
 
     def log_likelihood() -> Array:
-        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
         log_densities, n_distinct, place = densities_of_observations(
-            model, flat, repeat=repeat
+            model, draws.flat, repeat=repeat
         )
-        size = max(1, block_size // (chains * n_draws))
-        log_p = np.empty((n_distinct, chains * n_draws))
+        size = max(1, block_size // draws.count)
+        log_p = np.empty((n_distinct, draws.count))
 
         def fill(block: slice) -> None:
             log_p[block] = log_densities(block)
