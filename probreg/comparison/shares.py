@@ -397,11 +397,10 @@ def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     """Return the parameters (J,) for which the chains are bad by status, many divergences or R-hat."""
     none = np.zeros(fit.coef.size + len(aux), bool)
     draws = fit.solution.posterior
-    if fit.solution.status in (Status.UNMIXED, Status.UNSETTLED):
-        return ~none
-    divergences = int(np.sum(draws.stats.get("diverging", 0)))
-    many_divergences = 0.01  # of the draws
-    if divergences > many_divergences * draws.count:
+    divergences = np.sum(draws.stats.get("diverging", 0))
+    many = 0.01 * draws.count
+    is_bad = fit.solution.status in (Status.UNMIXED, Status.UNSETTLED)
+    if is_bad or divergences > many:
         return ~none
     if not fit.method.makes_chains:
         return none

@@ -169,7 +169,8 @@ def bias_variance(
     if scales is None:
         models = [model]
     else:
-        models = [scale_prior(model, s) for s in parse_scales(scales)]
+        scales = parse_scales(scales)
+        models = [scale_prior(model, s) for s in scales]
     f = model.likelihood.mean(eta_x, **known_truth.aux)
     noise = noise_variance(
         model.likelihood,
@@ -210,7 +211,7 @@ def parse_scales(scales: Any) -> list[float]:
         or not (np.isfinite(values) & (values > 0)).all()
     ):
         raise DataError(f"scales={scales!r}: expected positive finite numbers")
-    return [float(s) for s in values]
+    return values.astype(float).tolist()
 
 
 def scale_prior(model: Model, factor: float) -> Model:
@@ -409,7 +410,7 @@ def _tables(
     data = tables[0]
     average = averages[0]
     if scales is not None:
-        index = pd.Index(np.asarray(scales, dtype=float), name="scale")
+        index = pd.Index(scales, name="scale")
         data = xr.concat(tables, index)
         average = xr.concat(averages, index)
     data = data.assign(truth=(dims, f), noise=(dims, noise))

@@ -10,6 +10,7 @@ A run on rows x with the kernel k is one on columns: with Phi Phi' = K over the 
 with u = Phi'b and ||f|| = ||u||. So the theorems of Euclidean learners apply to phi(x), with k(x, x) for ||x||^2.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -397,7 +398,7 @@ def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
         u = path.best()
     radius = learner.geometry.size
     start = path.start.w
-    norms = (float(np.sqrt(u @ u)), float(np.sqrt(start @ start)))
+    norms = (math.sqrt(u @ u), math.sqrt(start @ start))
     statements = ("u in the ball", "the weights start in the ball")
     assumptions = [
         Assumption(statement, norm, norm <= radius * (1 + 1e-9))
@@ -405,7 +406,7 @@ def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
     ]
     convex = _convex_assumptions(path, u)
     assumptions += convex
-    D = float(np.sqrt(np.sum((u - start) ** 2)))
+    D = math.sqrt(np.sum((u - start) ** 2))
     if learner.rate.power:
         bounded = bool(np.isfinite(radius))
         assumptions.append(

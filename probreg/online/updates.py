@@ -217,7 +217,7 @@ class Euclid(Geometry):
         return theta
 
     def nearest(self, u: Array) -> Array:
-        norm = float(np.sqrt(u @ u))
+        norm = math.sqrt(u @ u)
         return u if norm <= self.radius else u * (self.radius / norm)
 
     def move(self, theta: Array, direction: Array) -> Array:

@@ -252,10 +252,10 @@ def comparisons(
     scale = MEASURES[measure]
     quantity = _name_of(fit, rows.quantity)
     description = f"{scale.name} of averages of {quantity} over {rows.what}{note}"
-    if adjust is not None:
-        pairs_of = _all_pairs(rows, changes)
-        evaluation = replace(evaluation, adjust=adjust, pairs_of=pairs_of)
-    evaluation = replace(evaluation, effects=effects, scale=scale)
+    pairs_of = _all_pairs(rows, changes)
+    evaluation = replace(
+        evaluation, effects=effects, scale=scale, adjust=adjust, pairs_of=pairs_of
+    )
     return evaluate_effects(evaluation, what=description)
 
 

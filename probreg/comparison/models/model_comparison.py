@@ -6,6 +6,7 @@ the plug-in density at the estimate without it, or the posterior predictive with
 Stacking is the mixture of predictive distributions with the best leave-one-out log score.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -86,8 +87,8 @@ def _longer_step(
     # w(a) = w - 2 a r + a^2 v with r = first - w, v = (second - first) - r; a = -|r| / |v|, and a = -1 is `second`
     r = first - w
     v = second - first - r
-    size = float(np.sqrt(v @ v))
-    a = -float(np.sqrt(r @ r)) / size if size > 0.0 else -1.0
+    size = math.sqrt(v @ v)
+    a = -math.sqrt(r @ r) / size if size > 0.0 else -1.0
     while a < -1.01:
         trial = w - 2.0 * a * r + a * a * v
         if trial.min() > 0.0 and share @ np.log(p @ trial) >= score:
@@ -436,7 +437,7 @@ def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
     if usable and not sampled and why_no_criterion(fit) is None:
         # with effects by group log p(y | beta, scales), from which the effects are integrated out
         k = fit.n_parameters
-        row |= {"k": k, "log_lik": fit.log_likelihood, "AIC": fit.aic, "BIC": fit.bic}
+        row |= {"k": k, "AIC": fit.aic, "BIC": fit.bic}
         if scales is None:
             rest = design.total - k - 1
             row["AICc"] = fit.aic + (2.0 * k * (k + 1) / rest if rest > 0 else np.inf)
@@ -463,7 +464,7 @@ def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, f
     if n < 2:
         return float(values.sum()) if n else np.nan, np.nan
     deviation = values - values.mean() * full_weights(weight, n)
-    return float(values.sum()), float(np.sqrt(n / (n - 1.0) * (deviation @ deviation)))
+    return float(values.sum()), math.sqrt(n / (n - 1.0) * (deviation @ deviation))
 
 
 def held_out_log_density(fit: Fit, data: Any) -> Array:

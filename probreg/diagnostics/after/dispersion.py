@@ -31,7 +31,6 @@ from probreg.diagnostics.findings import (
 )
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
-from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_out.rows import refit_rows
 from probreg.fits.prediction import predictive
 from probreg.fits.residuals import predictor
@@ -190,7 +189,7 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     p = class_probabilities(likelihood.mean(eta))
     tally = likelihood.tally(design.observed)
     if isinstance(likelihood, OfTrials):
-        rows = observation_rows(fit.model)[0]
+        rows = design.row_of_observations
         return tally[rows], p[rows]
     offset = np.zeros(design.n) if design.offset is None else design.offset
     columns = np.c_[design.X, offset]
@@ -243,7 +242,7 @@ class CalibrationDiagnostic(Diagnostic):
             )
         _refuse_dependent_trials(likelihood)
         require_counts(fit, fewest_rows)
-        rows = observation_rows(model)[0]
+        rows = model.design.row_of_observations
         mean = predictive(fit, model.design, at_most=500).mean()
         p = class_probabilities(mean)[rows]
         if len(np.unique(p[:, -1].round(12))) <= 3:

@@ -34,7 +34,6 @@ from probreg.data import Frame
 from probreg.diagnostics.after.base import require_counts
 from probreg.diagnostics.findings import HypothesisTest, NotApplicable
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
 from probreg.fits.residuals import (
     StandardisedScores,
     canonical_order,
@@ -322,7 +321,7 @@ def simulated_p_value(
         pieces = fit.once(arrays)
     except NotApplicable:
         return None
-    rows = observation_rows(fit.model)[0]
+    rows = design.row_of_observations
     if not ordered:
         rows = rows[canonical_order(design.take(rows))]
     observed = take_observations(pieces, rows)

@@ -25,7 +25,6 @@ from probreg.diagnostics.findings import (
 from probreg.diagnostics.simulation.sbc import describe_departure
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import (
     FEWEST,
     leave_rows_out,
@@ -238,7 +237,7 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
         "residuals(kind='quantile') and the LOO-PIT test allow for it",
     )
     if design.weights is not None:
-        design = design.take(observation_rows(fit.model)[0])
+        design = design.take(design.row_of_observations)
     # replicates do not depend on the order of the rows
     design = design.take(canonical_order(design))
     fitted = design.eta(fit.solution.beta)
@@ -357,7 +356,8 @@ class LeaveOneOutDiagnostic(Diagnostic):
             return self.report(sentence, statistic=k.max())
         order = bad[np.argsort(-k[bad])]
         # the label of the row behind every observation
-        names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
+        design = fit.model.design
+        names = design.row_names[design.row_of_observations][order]
         listed = [f"{n} ({k[i]:.2f})" for n, i in zip(names, order)]
         sentence = f"unreliable for row{'s' * (len(bad) > 1)} {shorten_names(listed, 5)}. {score}"
         remedy = "look at these rows and refit without them"
@@ -387,7 +387,7 @@ def loo_pit(fit: Fit) -> Array:
     beta = draws["beta"]
     parameters = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
     log_ratio = log_importance_ratio(fit)
-    rows = observation_rows(model)[0]
+    rows = model.design.row_of_observations
     parts = np.array_split(
         np.arange(len(rows)), 1 + len(rows) * len(beta) // block_size
     )

@@ -27,7 +27,6 @@ from probreg.diagnostics.findings import (
     chi2_test,
 )
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
 from probreg.fits.residuals import predictor, quantile_residuals, standardised_scores
 from probreg.likelihoods import SmoothLikelihood
 
@@ -63,7 +62,7 @@ class NormalityDiagnostic(Diagnostic):
                 f"{fit.model.likelihood.named} response has no normal noise; see distribution"
             )
         require_counts(fit, continuous=True)
-        e = _standard_scores(fit)[observation_rows(fit.model)[0], 0]
+        e = _standard_scores(fit)[fit.model.design.row_of_observations, 0]
         require_variation(fit, e)
         y = fit.model.design.observed
         other = "transform the response or fit a StudentT likelihood"
@@ -126,7 +125,7 @@ class DistributionDiagnostic(Diagnostic):
                 f"{likelihood.named} density represents a loss, and the response need not have it"
             )
         require_counts(fit, continuous=True)
-        e = quantile_residuals(fit, observation_rows(fit.model)[0])
+        e = quantile_residuals(fit, fit.model.design.row_of_observations)
         require_variation(fit, e)
         return self.report_test(
             normality_test(e),
@@ -169,7 +168,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         if len(design.ungrouped) == int(design.intercept is not None):
             raise NotApplicable("no column besides the intercept")
         require_counts(fit, 10, continuous=True)
-        rows = observation_rows(fit.model)[0]
+        rows = design.row_of_observations
         X = design.X[:, design.ungrouped][rows]
         if likelihood.least_squares:
             e = _standard_scores(fit)[rows, 0]

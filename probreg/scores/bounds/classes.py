@@ -213,7 +213,7 @@ def pseudo_dimension(
     # R - R^ <= M sup_t [P(L > t) - P^(L > t)] <= M ((2 log ways / m)^(1/2) + (log(1/delta) / 2m)^(1/2))
     return bound_of(
         f"pseudo-dimension {d}" + " of the losses" * (of == "loss"), "Pollard 1984; Mohri, Rostamizadeh & Talwalkar 2018",
-        risk=risk, complexity=most * float(np.sqrt(2 * ways / n)), deviation=most * spread_of_mean(n, delta),
+        risk=risk, complexity=most * math.sqrt(2 * ways / n), deviation=most * spread_of_mean(n, delta),
         most=most, delta=delta,
     )  # fmt: skip
 
@@ -344,7 +344,7 @@ def l1_complexity(
     if rows.ndim != 2 or not rows.size:
         raise DataError(f"X is a table of rows and columns, got shape {rows.shape}")
     m, d = rows.shape
-    closed = norm * float(np.sqrt(np.square(rows).sum(0).max() * 2 * np.log(2 * d))) / m
+    closed = norm * math.sqrt(np.square(rows).sum(0).max() * 2 * np.log(2 * d)) / m
     proxy = np.square(np.abs(rows).max(1)).sum()
     return _simulate_complexity(
         "l1 ball",
@@ -373,7 +373,7 @@ def _simulate_complexity(
         remaining -= batch
     # P(E - mean >= t) <= exp(-N t^2 / (2 proxy)) for bounded differences (McDiarmid).
     mean = norm * total / draws / m
-    above = norm * float(np.sqrt(2 * proxy * np.log(1 / delta) / draws)) / m
+    above = norm * math.sqrt(2 * proxy * np.log(1 / delta) / draws) / m
     assumptions = (
         Assumption(f"{draws} draws of signs are independent of the rows", None, True),
     )

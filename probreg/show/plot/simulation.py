@@ -221,10 +221,11 @@ def regret(
     u = found.regret(comparator).comparator
     parts = _guarantees(found, u)
     last = parts[-1]
-    rounds = [one.rounds for one in parts]
-    loss = np.array([one.cumulative_loss for one in parts])
-    fixed = np.array([one.comparator_loss for one in parts])
-    bound = np.array([one.bound for one in parts])
+    numbers = [
+        (part.rounds, part.cumulative_loss, part.comparator_loss, part.bound)
+        for part in parts
+    ]
+    rounds, loss, fixed, bound = np.transpose(numbers)
     fig, (left, right) = panels(2, 2, width=7.2, height=2.9, figsize=figsize)
     for i, (values, words) in enumerate(
         ((loss, found.learner.title), (fixed, "comparator"), (bound, "bound"))

@@ -276,8 +276,7 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, A
     if s.draws is None:
         G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
         combinations = Combinations.at(fit, G, np.zeros(len(G)), None)
-        error = np.linalg.norm(combinations.half, axis=1)
-        half = quantile(prob, combinations.df) * error
+        half = quantile(prob, combinations.df) * combinations.std_error
         lower, upper = z - half, z + half
         kind = "wald" if combinations.df is None else "t"
     else:
