@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from probreg.data.checked_arrays import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.likelihoods.base import OfClasses, OfTrials
 from probreg.model.model import Model
@@ -175,8 +176,7 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
     every = np.arange(len(Z))
     in_group = csr_array((np.ones(len(Z)), (every, codes)))
     i, k = (in_group @ in_group.T).nonzero()  # pairs of rows of one group
-    precision = model.design.precision
-    noise = np.ones(len(Z)) if precision is None else 1.0 / precision
+    noise = 1.0 / full_weights(model.design.precision, len(Z))
     A = np.column_stack(
         [
             Z[i, a] * Z[k, b] + Z[i, b] * Z[k, a]

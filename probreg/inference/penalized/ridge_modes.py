@@ -19,6 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from probreg.data.checked_arrays import full_weights
 from probreg.inference.base import Array
 from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
@@ -118,23 +119,20 @@ class RidgeModes:
         return not 0 < self.model.design.n <= 2 * len(self.columns)
 
     @cached_property
-    def _roots(self) -> Array | None:
-        """W^(1/2) (n, 1)."""
-        w = self.model.design.square_weights
-        return None if w is None else np.sqrt(w)[:, None]
+    def _roots(self) -> Array:
+        """The diagonal of W^(1/2) (n,)."""
+        d = self.model.design
+        return np.sqrt(full_weights(d.square_weights, d.n))
 
     def _weighted_columns(self, columns: Array) -> Array:
         """W^(1/2) X_J."""
         A = np.asarray(self.model.design.X[:, columns], dtype=float)
-        return A if self._roots is None else A * self._roots
+        return A * self._roots[:, None]
 
     @cached_property
     def _response(self) -> Array:
         """W^(1/2) (y - offset) (n,)."""
-        y = self.model.design.response_less_offset
-        if self._roots is None:
-            return y
-        return y * self._roots[:, 0]
+        return self.model.design.response_less_offset * self._roots
 
     @cached_property
     def of_rows(self) -> RidgePath:
@@ -233,11 +231,8 @@ class RidgeModes:
         # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1
         # - h_i) remains
         # (Cook & Weisberg 1982, section 2.2).
-        if self._roots is None:
-            e = path.residuals(lam)
-        else:
-            e = path.residuals(lam) / self._roots[:, 0]
-        w = 1.0 if d.precision is None else d.precision
+        e = path.residuals(lam) / self._roots
+        w = full_weights(d.precision, d.n)
         return RowsLeftOut(
             e / complement,
             path.penalised_rss(lam)[:, None] - w * np.square(e) / complement,
