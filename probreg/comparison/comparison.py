@@ -76,9 +76,7 @@ def _fit_notes(table: FitTable, name: str) -> list[str]:
 def design_notes(table: FitTable) -> list[str]:
     """The notes on rows that were dropped and columns that are not compared."""
     designs = [fit.model.design for fit in table.fits.values()]
-    notes: dict[str, None] = dict.fromkeys(
-        [note for design in designs for note in design.notes]
-    )
+    notes = dict.fromkeys([note for design in designs for note in design.notes])
     if differing_terms(table.fits.values()):
         notes[_TERMS_NOTE] = None
     return [*notes]

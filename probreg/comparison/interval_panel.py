@@ -166,13 +166,12 @@ def _interval_ends(fit: Fit, kind: str, prob: float) -> Array:
     return np.array([interval[end].values.ravel() for end in ("lower", "upper")])
 
 
-def _method_for_interval(kind: str) -> str | Method:
-    """Return the method of the fits in a simulation of this interval."""
-    if kind == "bootstrap":
-        return Bootstrap(reps=199)
-    if kind not in ("eti", "hdi"):
-        return "auto"
-    return "posterior"
+# by kind of interval; "auto" for the others
+_METHODS: dict[str, str | Method] = {
+    "bootstrap": Bootstrap(reps=199),
+    "eti": "posterior",
+    "hdi": "posterior",
+}
 
 
 Ends = Mapping[str, Array | str]  # by kind: lower and upper, or why there are none
@@ -279,7 +278,7 @@ def coverage(
         kinds = [first, "HC3", "profile", "score"]
     names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
-        reason = METHODS.resolve(_method_for_interval(kind)).obstacle(model)
+        reason = METHODS.resolve(_METHODS.get(kind, "auto")).obstacle(model)
         if reason:
             raise Incompatible(f"{kind}: {reason}")
     if callable(truth.mean if isinstance(truth, Truth) else truth):
@@ -339,7 +338,7 @@ def _once(
     seed = int(rng.integers(2**31))
     ends: dict[str, Array | str] = {}
     for kind in kinds:
-        method = _method_for_interval(kind)
+        method = _METHODS.get(kind, "auto")
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
         estimate = fits[method]

@@ -193,7 +193,7 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
             )
     d = first.model.design
     e = second.model.design
-    facts: dict[str, Any] = {
+    facts = {
         "response": (d.response, e.response),
         "number of rows": (d.count, e.count),
         "total weight": (float(d.total), float(e.total)),
@@ -261,6 +261,4 @@ def _response_levels(fit: Fit) -> Array:
     levels = fit.model.likelihood.levels
     if not levels or isinstance(fit.model.likelihood, OfTrials):
         return y
-    names: Any = np.empty(len(levels), dtype=object)
-    names[:] = [str(v) for v in levels]
-    return names[y.astype(int)]
+    return np.array([str(v) for v in levels], object)[y.astype(int)]

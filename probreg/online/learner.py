@@ -51,7 +51,6 @@ class Learner(ABC):
     """A learner that predicts f, has a loss, and updates its state; subclasses are frozen values."""
 
     loss: Loss
-    conservative: ClassVar[bool] = False  # whether it moves after mistakes only
     # whether rounds can add weights, as for functions; otherwise it predicts w'x, with one weight per column
     grows: ClassVar[bool] = False
     __post_init__ = check_fields
@@ -65,6 +64,12 @@ class Learner(ABC):
     def rule(self) -> "Gradient | None":
         """The gradient steps that it takes, None for another kind of learner."""
         return None
+
+    @property
+    def conservative(self) -> bool:
+        """Whether it moves after mistakes only."""
+        rule = self.rule
+        return rule is not None and rule.loss.function is PERCEPTRON.function
 
     @abstractmethod
     def init(self, p: int) -> State:
@@ -216,10 +221,6 @@ class Gradient(Learner):
     @property
     def rule(self) -> "Gradient | None":
         return self
-
-    @property
-    def conservative(self) -> bool:  # type: ignore[override]  # here it depends on the loss
-        return self.loss.function is PERCEPTRON.function
 
     @property
     def bare(self) -> bool:

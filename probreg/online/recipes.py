@@ -123,10 +123,6 @@ class KernelGradient(KernelLearner):
     def flat(self) -> Learner:
         return self.base
 
-    @property
-    def conservative(self) -> bool:  # type: ignore[override]
-        return self.base.conservative
-
     def init(self, p: int) -> State:
         return State(np.zeros(0), 0, {"anchors": np.zeros((0, p))})
 

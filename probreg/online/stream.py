@@ -52,7 +52,7 @@ class Arrays:
         n, p = self.X.shape
         order = None if self.shuffle is None else pass_order(n, self.shuffle, k)
         for rows in row_blocks(n, p) if n else ():
-            index: Any = rows if order is None else order[rows]
+            index = rows if order is None else order[rows]
             yield self.X[index], self.y[index]
 
 

@@ -313,7 +313,7 @@ def _reference_levels(fit: Fit) -> dict[str, str]:
     """Return "g[a]" for the reference level a of each factor with treatment contrasts, by the labels of its columns."""
     references = dict[str, str]()
     columns = fit.model.design.columns
-    recipe: Any = fit.model.design.recipe
+    recipe = fit.model.design.recipe
     for prefix, part in getattr(recipe, "by_prefix", {}).items():
         for text, levels in part.memory.levels.items():
             labels = [f"{prefix}{text}[T.{level}]" for level in levels]

@@ -295,7 +295,7 @@ def balance_levels(rows: Population) -> Population:
         raise DataError(
             f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {most_cells:,} are averaged"
         )
-    table: dict[str, Any] = {k: _repeat_value(v, n) for k, v in values.items()}
+    table = {k: _repeat_value(v, n) for k, v in values.items()}
     for name, cells in zip(lists, zip(*itertools.product(*lists.values()))):
         text = isinstance(cells[0], str)
         table[name] = np.array(cells, dtype=object if text else None)
@@ -317,7 +317,7 @@ def balance_levels(rows: Population) -> Population:
 
 
 def _array_offset(design: Design) -> bool:
-    recipe: Any = design.recipe
+    recipe = design.recipe
     return design.offset is not None and (
         isinstance(recipe, ArrayColumns)
         or not any(part.offset for part in recipe.by_prefix.values())

@@ -498,7 +498,7 @@ def _parse_variables(
 
 def _variables_elsewhere(fit: Fit, rows: Population) -> dict[str, str]:
     """Return the variables that do not move the quantity, with the linear predictor that they enter."""
-    recipe: Any = fit.model.design.recipe
+    recipe = fit.model.design.recipe
     likelihood = fit.model.likelihood
     names = changing_variables(rows)
     if likelihood.width > 1 and not likelihood.outcomes:

@@ -261,7 +261,7 @@ def posterior_hypothesis(
         sign = np.array(
             [1.0 if restriction.relation == ">" else -1.0 for restriction in read]
         )
-        beliefs: tuple[Belief, ...] = (probability_of_inequalities(fit, L, r, sign),)
+        beliefs = (probability_of_inequalities(fit, L, r, sign),)
         return Hypothesis(text, describe_null(fit, read), estimates, {}, beliefs)
     D = over_own(fit, np.eye(L.shape[1]))
     internal = independent(L @ D, r)

@@ -7,7 +7,7 @@ Stacking is the mixture of predictive distributions with the best leave-one-out 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -229,7 +229,7 @@ def compare_models(
     if test is not None:
         tests, ratio_notes = likelihood_ratios(several)
     feature = "leave-one-out"
-    leave_out_parts: Callable[[Fit], LeftOut] = leave_one_out
+    leave_out_parts = leave_one_out
     size = max([len(observation_rows(fit.model)[0]) for fit in several.values()])
     if leave_out is not None:
         feature = "leave-one-group-out"
@@ -431,7 +431,7 @@ def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
     restricted = False  # without a likelihood of y
     if scales is not None and fit.target == "mode":
         restricted = scales.criterion == "REML"
-    row: dict[str, Any] = dict.fromkeys(("k", "log_lik", "AIC", "AICc", "BIC"), np.nan)
+    row = dict.fromkeys(("k", "log_lik", "AIC", "AICc", "BIC"), np.nan)
     if usable and not sampled and not restricted:
         row["log_lik"] = fit.log_likelihood
     if usable and not sampled and why_no_criterion(fit) is None:

@@ -114,7 +114,7 @@ class RegularisationPath(PrintsLines):
                 [all_aux_at(solution, i)[model.noise_scale] for i in range(len(weight))]
             )
             in_rss = {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
-        columns: dict[str, Any] = {
+        columns = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, solution.df, np.nan), "log_likelihood": np.where(good, solution.log_lik, np.nan),
             "AIC": counted["aic"], "BIC": counted["bic"], **aux_columns(solution),

@@ -172,7 +172,7 @@ def ball_lines(inputs: BoundInputs) -> list[BoundLine]:
         delta = inputs.delta / (k * (k + 1))
         note = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
-    arguments: dict[str, Any] = {
+    arguments = {
         "risk": inputs.risk(loss),
         "n": inputs.n,
         "norm": Lam,
@@ -301,9 +301,13 @@ def _ball(inputs: BoundInputs) -> Ball:
     assert inputs.y_range is not None
     offset = 0.0 if design.offset is None else design.offset.flat[0]
     B = max(abs(end - offset) for end in inputs.y_range)
-    if _is_inside_stated_ball(fit):
-        return _stated_ball(inputs, beta, B)
-    if not joint.gaussian:
+    is_stated = _is_inside_stated_ball(fit)
+    if is_stated and fit.solution.stats["norm_of_ball"] == 2.0:
+        ones = np.ones(len(beta))
+        r = _row_norm(inputs, lambda rows: np.linalg.norm(rows, axis=1), ones)
+        norm = float(np.linalg.norm(beta))
+        return Ball(0.0, norm, np.square(design.X).sum(), r, B, None)
+    if is_stated or not joint.gaussian:
         return _l1_ball(inputs, beta, B)
     if lik.least_squares and joint.sigma_units.all():
         s = 1.0
@@ -336,32 +340,23 @@ def _ball(inputs: BoundInputs) -> Ball:
     )
 
 
-def _stated_ball(inputs: BoundInputs, beta: Array, B: float) -> Ball:
-    """Return the ball of `radius=` where the constraint does not bind, so that lam = 0."""
-    X = inputs.design.X
-    ones = np.ones(len(beta))
-    if inputs.fit.solution.stats["norm_of_ball"] == 1.0:
-        r = _row_norm(inputs, lambda rows: np.abs(rows).max(1), ones)
-        size = np.linalg.norm(X, axis=0).max()
-        norm = float(np.abs(beta).sum())
-        return L1Ball(0.0, norm, size, r, B, None, columns=len(beta))
-    r = _row_norm(inputs, lambda rows: np.linalg.norm(rows, axis=1), ones)
-    norm = float(np.linalg.norm(beta))
-    return Ball(0.0, norm, np.square(X).sum(), r, B, None)
-
-
 def _l1_ball(inputs: BoundInputs, beta: Array, B: float) -> L1Ball:
+    """Return the ball of the lasso, or the one of `radius=` where the constraint does not bind, so that lam = 0."""
     design = inputs.design
-    s = inputs.fit.aux[scale_name(inputs.fit.model.likelihood)]
-    scales = np.zeros(len(beta))
-    for b in inputs.fit.model.joint.blocks:
-        prior: Any = b.prior
-        scales[list(b.columns)] = prior.scales * prior.unit(s)
-    mean = scales.mean()
-    unit = scales / mean
-    # |y - f|^2 / (2 s^2) + sum |beta_j| / scale_j times 2 s^2 / m
+    lam = 0.0
+    unit = np.ones(len(beta))
+    if not _is_inside_stated_ball(inputs.fit):
+        s = inputs.fit.aux[scale_name(inputs.fit.model.likelihood)]
+        scales = np.zeros(len(beta))
+        for b in inputs.fit.model.joint.blocks:
+            prior: Any = b.prior
+            scales[list(b.columns)] = prior.scales * prior.unit(s)
+        mean = scales.mean()
+        unit = scales / mean
+        # |y - f|^2 / (2 s^2) + sum |beta_j| / scale_j times 2 s^2 / m
+        lam = 2 * s**2 / (design.n * mean)
     return L1Ball(
-        2 * s**2 / (design.n * mean),
+        lam,
         norm=float(np.sum(np.abs(beta) / unit)),
         size=np.linalg.norm(design.X * unit, axis=0).max(),
         r=_row_norm(inputs, lambda X: np.abs(X * unit).max(1), unit),

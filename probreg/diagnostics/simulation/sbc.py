@@ -370,19 +370,16 @@ def sbc(
         workers=workers,
         show=progress,
     )
-    good = [r.ranks for r in ranked if r.ranks is not None]
-    hyper = next((r.hyper for r in ranked if r.ranks is not None), ())
+    good = [r for r in ranked if r.ranks is not None]
     failures = _count_reasons(r.trouble for r in ranked if r.ranks is None)
     if not good:
         worst = max(failures, key=lambda reason: failures[reason])
         raise Incompatible(
             f"{chosen.name} fitted none of {reps} simulated data sets: {worst}"
         )
-    troubled = _count_reasons(
-        r.trouble for r in ranked if r.ranks is not None and r.trouble
-    )
+    troubled = _count_reasons(r.trouble for r in good if r.trouble)
     return SBC(
-        _label_ranks(model, np.array(good), hyper),
+        _label_ranks(model, np.array([r.ranks for r in good]), good[0].hyper),
         draws,
         bins,
         PROB,

@@ -269,10 +269,10 @@ def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> Figure:
 
     from probreg.show.plot.picture import Picture
 
-    kwargs: dict[str, Any] = {"FigureClass": Picture, "layout": "constrained"}
+    kwargs = {"FigureClass": Picture, "layout": "constrained"}
     if figsize is not None:
         kwargs["figsize"] = figsize
     collection = getattr(arviz_plots, name)(tree, figure_kwargs=kwargs, **options)
-    figure: Figure = collection.viz["figure"].item()
+    figure = collection.viz["figure"].item()
     plt.close(figure)
     return figure

@@ -145,7 +145,7 @@ def report(
     with progress_bar("report", show=progress):
         comparison = compare(several, prob)
         # only the chosen sections are computed
-        make_content: dict[str, Any] = {
+        make_content = {
             "answer": lambda: _answer(several, comparison, effects, data),
             "predictions": lambda: predictions_table(several, predict, prob),
             "model": lambda: {

@@ -116,7 +116,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
             )
         if not names:
             remarks.append("The model has no variables, so there are no effects.")
-        steps: dict[str, Any] = dict.fromkeys(names[:max_variables])
+        steps = dict.fromkeys(names[:max_variables])
     elif isinstance(effects, Mapping):
         steps = dict(effects)
     else:
