@@ -42,7 +42,7 @@ from probreg.errors import DataError, Remedy
 from probreg.fits.fit import Fit
 from probreg.fits.fitted import require_predictive
 from probreg.inference.uncertainty.multiplicity import check_adjust
-from probreg.likelihoods import OfTrials
+from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.likelihoods.quantities import Quantity, RowQuantity
 from probreg.model.group_effects import GroupsLike, groups_by_term, is_known
@@ -458,11 +458,15 @@ def _name_of(fit: Fit, quantity: Quantity) -> str:
         return f"P(class), {model.design.response}"
     if not model.likelihood.has_scalar_mean:
         return f"P({model.design.response} = level)"
-    mean_name = model.likelihood.mean_name(model.design.response)
-    # a likelihood that names the modelled quantity, a probability or a quantile, needs no addition
-    if mean_name == model.design.response:
-        return f"the {model.likelihood.centre} of {mean_name}"
-    return mean_name
+    return mean_words(model.likelihood, model.design.response)
+
+
+def mean_words(likelihood: Likelihood, response: str) -> str:
+    """Return the name of the quantity that the linear predictor models: "the median of y", "P(y = 1)"."""
+    mean_name = likelihood.mean_name(response)
+    if mean_name != response:
+        return mean_name
+    return f"the {likelihood.centre} of {response}"
 
 
 def _parse_variables(

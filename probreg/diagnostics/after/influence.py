@@ -325,10 +325,8 @@ class OutlierDiagnostic(Diagnostic):
     def find(self, fit: Fit) -> list[Finding]:
         design = fit.model.design
         require_counts(fit)
-        w = design.weights
         p = np.minimum(surprise(fit) * design.total, 1.0)
-        if w is not None:
-            p = np.where(w > 0, p, 1.0)
+        p = np.where(design.row_weights > 0, p, 1.0)
         order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
         smallest = float(np.nanmin(p))
         test = f"{format_p(smallest)} (Bonferroni)"

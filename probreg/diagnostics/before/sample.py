@@ -118,9 +118,7 @@ def two_values(model: Model) -> tuple[float, float] | None:
     if model.likelihood.noise_scale is None or not design.has_rows:
         return None
     sample = design.sample
-    y = sample.observed
-    if sample.weights is not None:
-        y = y[sample.weights > 0]
+    y = sample.observed[sample.row_weights > 0]
     values, counts = np.unique(y, return_counts=True)
     if len(values) == 2 and counts.min() >= fewest:
         return (float(values[0]), float(values[1]))

@@ -17,7 +17,11 @@ from probreg.comparison.effects.scenarios import (
     population,
     trials_of,
 )
-from probreg.comparison.effects.verbs import changing_variables, comparisons
+from probreg.comparison.effects.verbs import (
+    changing_variables,
+    comparisons,
+    mean_words,
+)
 from probreg.comparison.hypotheses.point_estimate import Combinations
 from probreg.comparison.hypotheses.posterior import (
     described_combinations,
@@ -225,14 +229,6 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[bool, list[str]
             event = response
         return True, [f"the odds of {event}"]
     return likelihood.link is LOG, [mean_words(likelihood, response)]
-
-
-def mean_words(likelihood: Likelihood, response: str) -> str:
-    """Return the name of the quantity that the linear predictor models: "the median of y", "P(y = 1)"."""
-    mean_name = likelihood.mean_name(response)
-    if mean_name != response:
-        return mean_name
-    return f"the {likelihood.centre} of {response}"
 
 
 def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSentence]:
