@@ -1,7 +1,7 @@
 """The evaluation of averaged effects: estimates with errors and intervals by the delta method, or from draws."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -151,9 +151,7 @@ class Evaluation:
     groups: list[RowGroup]  # of the rows, with an average each
     prob: float
     covariance: Any = None
-    clusters: Any = None  # labels of "cluster"
-    lags: int | None = None
-    data: Any = None  # the table of the labels
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the covariance
     adjust: str | None = None
     pairs_of: int | None = None
     has_sampled_rows: bool = False  # the rows are a sample of a population
@@ -336,13 +334,7 @@ class Evaluation:
     @cached_property
     def _spread(self) -> Spread:
         """The covariance of the coefficients, with its degrees of freedom and its description."""
-        return self.fit.spread(self.covariance, **self._settings)
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        """The settings of the covariance; the data of the effects are the table of a column of groups too."""
-        data = None if self.clusters is None else self.data
-        return {"groups": self.clusters, "data": data, "lags": self.lags}
+        return self.fit.spread(self.covariance, **self.settings)
 
     def _covariance_of_effects(self, rows: SampledRows | None) -> EffectCovariance:
         """Return the covariance (R, R) of the effects, its degrees of freedom and its description.
@@ -380,7 +372,7 @@ class Evaluation:
         self, rows: SampledRows, kind: str
     ) -> EffectCovariance:
         fit = self.fit
-        settings = Settings.of(fit.method, fit.model.design, kind, **self._settings)
+        settings = Settings.of(fit.method, fit.model.design, kind, **self.settings)
         G = self.linearised[1]
         cov, df, words = influence_covariance(
             fit.model, fit.solution, G, rows, kind, settings

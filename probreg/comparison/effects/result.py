@@ -188,9 +188,7 @@ def evaluate_effects(evaluation: Evaluation, *, what: str) -> Effects:
         for level in by_level
     ]
     posterior = fit.solution.draws
-    refuse_settings(
-        evaluation.covariance, groups=evaluation.clusters, lags=evaluation.lags
-    )
+    refuse_settings(evaluation.covariance, **evaluation.settings)
     if posterior is not None and evaluation.covariance is not None:
         raise Incompatible(
             "covariance= is for point estimates: the intervals of a posterior come from its draws"

@@ -356,6 +356,7 @@ def _prepare(
     unit: str | None,
     *,
     covariance: Any,
+    lags: int | None,
     **options: Any,
 ) -> Evaluation:
     """Check the arguments that predictions, comparisons and slopes share, and return the evaluation of averages without effects."""
@@ -377,8 +378,9 @@ def _prepare(
         raise DataError(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
-    if clustered:
-        options |= {"clusters": groups, "data": data}
+    of_covariance = {"lags": lags}
+    if clustered:  # the data of the effects are the table of a column of groups too
+        of_covariance |= {"groups": groups, "data": data}
     keys = tuple(list_names(by))
     effects_of: GroupsLike = "typical" if clustered else groups
     quantity = quantity_called(fit.model.likelihood, what)
@@ -390,9 +392,8 @@ def _prepare(
                 "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
             )
         options["has_sampled_rows"] = True
-    return Evaluation(
-        fit, rows, row_groups(rows, keys), covariance=covariance, **options
-    )
+    options |= {"covariance": covariance, "settings": of_covariance}
+    return Evaluation(fit, rows, row_groups(rows, keys), **options)
 
 
 def _population(
