@@ -254,7 +254,7 @@ def by_outcome(model: Model, values: Any) -> Array:
     if not len(model.design.ungrouped):
         return values
     split = values.reshape(*values.shape[:-1], len(model.design.ungrouped), -1)
-    return split.swapaxes(-1, -2).reshape(values.shape)
+    return split.mT.reshape(values.shape)
 
 
 def _marginal_skewness(fit: Fit, scalars: list[str]) -> Array:

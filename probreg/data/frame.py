@@ -114,7 +114,7 @@ class Frame:
         G = G / self.scale[:, None]
         if self.mix is None:
             return G
-        return self._apply_mix(G.swapaxes(1, 2)).swapaxes(1, 2)
+        return self._apply_mix(G.mT).mT
 
     def differences(self, X: Array) -> Array:
         """Return T'x for linear combinations X (n, p) of rows; the entry of the intercept is 0 for a difference of two rows."""

@@ -124,7 +124,7 @@ def covariances_of_effects(model: Model, solution: Solution) -> dict[str, Array]
         names = [f"sd({c} | {term.group})" for c in term.coefficients]
         is_zero = [solution.scalars.get(name, (1.0,))[0] == 0.0 for name in names]
         L = np.where(np.array(is_zero)[:, None], 0.0, effects.roots)
-        S = (L @ np.swapaxes(L, 1, 2)).mean(0)
+        S = (L @ L.mT).mean(0)
         parts.setdefault(effects.key, []).append(S)
     return {key: np.stack(S) if len(S) > 1 else S[0] for key, S in parts.items()}
 

@@ -201,7 +201,7 @@ def standardise(score: Array, W: Array) -> StandardisedScores:
         value, vector = np.linalg.eigh(W)
         size = np.sqrt(np.maximum(value, 1e-15 * value[..., -1:] + tiny))[..., None, :]
         root = vector * size
-        inverse = np.swapaxes(vector / size, -1, -2)
+        inverse = (vector / size).mT
     return StandardisedScores(
         root, inverse, np.einsum("...ab,...b->...a", inverse, score)
     )

@@ -191,7 +191,7 @@ class ParameterCovariance(ABC):
         covariances = np.empty((X.shape[0], m, m))
         for rows in self._parts_of(len(covariances)):
             B = self._root_of_rows(X[rows])
-            covariances[rows] = B @ B.swapaxes(1, 2)
+            covariances[rows] = B @ B.mT
         return covariances
 
     def variances_of_rows(self, X: Any, J: Array, A: Array) -> Array:

@@ -320,7 +320,7 @@ class OrdinalOfScale(Distributional, OfClasses):
         first, values = self.split_predictors(eta, aux)
         local = self.base.value_grad_hessian(y, first, **values)
         J = self._jacobian(first, eta)
-        H = np.swapaxes(J, -1, -2) @ local.curvature @ J
+        H = J.mT @ local.curvature @ J
         # less the slope over eta / s times its second derivatives: -1 / s over eta and log s, eta / s over log s twice
         slope = local.gradient[:, 0]
         H[:, 0, 1] += slope * J[:, 0, 0]

@@ -332,7 +332,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
         # over both ends d2 / du2 = gu (f'/f - gu), d2 / du dv = -gu gv, and likewise over v
         second = -g[:, :, None] * g[:, None]
         second[:, [0, 1], [0, 1]] = g * (bend - g)
-        H = J.swapaxes(1, 2) @ second @ J
+        H = J.mT @ second @ J
         i = np.arange(1, 1 + len(self.nuisance))
         H[:, i, i] += gradient[:, 1:]  # of exp(log gap)
         return ValueGradHessian(self.tails.log_change(u, v), gradient, -H)

@@ -58,7 +58,7 @@ class Arrow:
             square = (self.C.T @ self.C).toarray()
         else:
             self.C = _merge_groups(solve_blocks(self.L, E))
-            square = np.swapaxes(self.C, -1, -2) @ self.C
+            square = self.C.mT @ self.C
         self.T = _factor_corner(np.subtract(F, square, out=square), blocks)
 
     @classmethod
@@ -131,7 +131,7 @@ class Arrow:
         Ti = inverse_upper(self.T.T).T
         N = solve_blocks(self.L, (self.C @ Ti.T).reshape(*self.shape), transposed=True)
         Li = _invert_blocks(self.L)
-        blocks = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
+        blocks = Li.mT @ Li + N @ N.mT
         return blocks, -(_merge_groups(N) @ Ti).reshape(N.shape), Ti.T @ Ti
 
     def inverse_blocks(self) -> tuple[Array, Array]:
@@ -142,7 +142,7 @@ class Arrow:
         # with S the corner the blocks are L'^-1 (I + C S C') L^-1
         S = _invert_corner(self.T)
         Li = _invert_blocks(self.L)
-        B = blocks_of(np.swapaxes(Li, -1, -2)) @ self.C
+        B = blocks_of(Li.mT) @ self.C
         total = np.tensordot(Li, Li, ((0, 1), (0, 1)))
         K = len(total)
         for x in range(K):
@@ -183,7 +183,7 @@ def _solve_corner(T: Any, c: Array, *, transposed: bool) -> Array:
         above, below = solve(lead, c[..., G * K :, :])
         return np.concatenate([_merge_groups(above), below], -2)
     if T.ndim > 2:
-        return np.linalg.solve(np.swapaxes(T, -1, -2) if transposed else T, c)
+        return np.linalg.solve(T.mT if transposed else T, c)
     if not c.size:
         return c
     wide = np.moveaxis(c, -2, 0)
@@ -215,7 +215,7 @@ def _invert_corner(T: Any) -> Array:
 def _multiply(C: Any, y: Array, *, transposed: bool = False) -> Array:
     """C y, or C'y, of y (..., q, s)."""
     if not scipy.sparse.issparse(C):
-        return (np.swapaxes(C, -1, -2) if transposed else C) @ y
+        return (C.mT if transposed else C) @ y
     wide = np.moveaxis(y, -2, 0)
     product = (C.T if transposed else C) @ wide.reshape(len(wide), -1)
     return np.moveaxis(product.reshape(len(product), *wide.shape[1:]), 0, -2)
@@ -245,7 +245,7 @@ def solve_blocks(L: Array, E: Array, *, transposed: bool = False) -> Array:
     solution = np.empty(np.broadcast_shapes(L.shape[:-2], E.shape[:-2]) + E.shape[-2:])
     order = np.arange(L.shape[-1])
     if transposed:
-        L = np.swapaxes(L, -1, -2)
+        L = L.mT
         order = order[::-1]
     for number, i in enumerate(order):
         row = E[..., i, :]

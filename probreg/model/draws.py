@@ -224,7 +224,7 @@ class DrawnProcess:
                 rng.standard_normal((len(mine), m, len(G)))
                 * self.amplitude[mine, None, None]
             )
-            draws[mine] = sums.columns(node_basis) @ u + np.moveaxis(z @ G, 1, 2)
+            draws[mine] = sums.columns(node_basis) @ u + (z @ G).mT
         return draws
 
     def _columns_of(self, sums: RowSums) -> Array:

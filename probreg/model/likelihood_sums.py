@@ -168,7 +168,7 @@ def log_densities_at(
             rows.y, rows.eta(beta), **likelihood.at_rows(aux, rows.precision)
         )
     values = loops_of(density).values
-    points = writable(density_coefficients(block.X, likelihood, beta).swapaxes(1, 2))
+    points = writable(density_coefficients(block.X, likelihood, beta).mT)
     settings = likelihood.settings(**{k: v[:, 0] for k, v in aux.items()})
     t = np.array([np.broadcast_to(v, S) for v in settings])
     t = writable(t.reshape(len(settings), S).T)

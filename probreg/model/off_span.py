@@ -112,7 +112,7 @@ class ResidualProcess:
             z = z * (np.arange(width) == self.predictor)[:, None]
         if scale is not None:
             z = scale[:, None, None] * z
-        return LinearSums(G.T, np.moveaxis(z, 1, 2))
+        return LinearSums(G.T, z.mT)
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
         if self.scale is None:

@@ -207,7 +207,7 @@ def average(
     for g, total in zip(groups, gradient):
         for L, X in slopes.pairs:
             weighted = g.share[:, None, None] * g.select(L)
-            by_predictor = weighted.swapaxes(1, 2).reshape(len(weighted), -1)
+            by_predictor = weighted.mT.reshape(len(weighted), -1)
             sums = (g.select(X).T @ by_predictor).reshape(*beta.shape, -1)
             total += np.moveaxis(sums, -1, 0)
     over_aux = [np.tensordot(g.share, g.select(slopes.over_aux), 1) for g in groups]

@@ -242,11 +242,9 @@ def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Arra
     centres (..., q) and halves (..., q, k)."""
     q = len(x)
     d = x - centre
-    R = np.linalg.qr(np.swapaxes(half, -1, -2), mode="r")
+    R = np.linalg.qr(half.mT, mode="r")
     W = np.square(
-        np.linalg.solve(
-            np.swapaxes(R, -1, -2), np.broadcast_to(d, R.shape[:-1])[..., None]
-        )
+        np.linalg.solve(R.mT, np.broadcast_to(d, R.shape[:-1])[..., None])
     ).sum((-1, -2))
     root = triangular_log_det(R)
     return student_log_density(W, q, np.inf if df is None else df) - root

@@ -104,7 +104,7 @@ class FitArrays:
         m, k = self.Z.shape[1:]
         A, covariance, hat = self.hat
         # s~_i by the Sherman-Morrison-Woodbury formula; no row of weight 0 can be left out
-        gap = np.eye(m) - np.swapaxes(hat, -1, -2)
+        gap = np.eye(m) - hat.mT
         undefined = (self.w == 0) | (np.linalg.det(gap) < alone)
         gap = np.where(undefined[..., None, None], np.eye(m), gap)
         deleted = np.linalg.solve(gap, self.score[..., None])[..., 0]

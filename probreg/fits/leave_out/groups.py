@@ -277,7 +277,7 @@ def _log_density_without_effects(
     z, z_prior = np.split(ndtri(sobol.random(nodes)), 2)
     near = b.mean(0) + z @ factor.T
     points = np.concatenate(
-        [np.broadcast_to(near, (S, *near.shape)), z_prior @ L.transpose(0, 2, 1)], 1
+        [np.broadcast_to(near, (S, *near.shape)), z_prior @ L.mT], 1
     )
     log_q = _log_normal_kernel(points - b.mean(0), factor)
     log_prior = _log_normal_kernel(points, L)
@@ -295,7 +295,7 @@ def _log_density_without_effects(
 
 def _log_normal_kernel(points: Array, root: Array) -> Array:
     """Return log N(points; 0, root root') + size log(2 pi) / 2, (S, J) of points (S, J, size) and roots (size, size) or (S, size, size)."""
-    u = np.linalg.solve(root, points.transpose(0, 2, 1))
+    u = np.linalg.solve(root, points.mT)
     log_det = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
     return -0.5 * (u**2).sum(1) - log_det[..., None]
 

@@ -134,7 +134,7 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     cross = half[..., q:]
     of_aux = np.broadcast_to(V[q:, q:], (n, k, k))
     above = np.concatenate([of_eta, cross], 2)
-    return np.concatenate([above, np.concatenate([cross.swapaxes(1, 2), of_aux], 2)], 1)
+    return np.concatenate([above, np.concatenate([cross.mT, of_aux], 2)], 1)
 
 
 # ---- doubt and refits ----------------------------------------------------------------------------------------------

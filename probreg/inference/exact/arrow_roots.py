@@ -79,13 +79,9 @@ class ArrowRoots:
         node if the border of the Gram matrix is sparse."""
         (G, K, _), S, r = gram.lead.shape, len(self.lead), len(gram.rest)
         # Lambda'A Lambda, which is symmetric
-        D = (
-            (gram.lead.reshape(G * K, K) @ self.lead)
-            .reshape(S, G, K, K)
-            .swapaxes(-1, -2)
-        )
+        D = (gram.lead.reshape(G * K, K) @ self.lead).reshape(S, G, K, K).mT
         D = (D.reshape(S, G * K, K) @ self.lead).reshape(S, G, K, K)
-        half = self.times_border(gram.rest, transpose=True).swapaxes(-1, -2)
+        half = self.times_border(gram.rest, transpose=True).mT
         F = self.times_border(half, transpose=True)
         D *= noise[:, None, None, None]
         F *= noise[:, None, None]
@@ -95,9 +91,9 @@ class ArrowRoots:
         F[..., q, q] += 1.0
         if not scipy.sparse.issparse(gram.cross):
             # Lambda'B (S, G, K, r)
-            E = gram.cross.transpose(0, 2, 1).reshape(G * r, K) @ self.lead
+            E = gram.cross.mT.reshape(G * r, K) @ self.lead
             E = E.reshape(S, G, r, K).transpose(0, 2, 1, 3).reshape(S, r, G * K)
-            E = self.times_border(E, transpose=True).swapaxes(-1, -2)
+            E = self.times_border(E, transpose=True).mT
             return Arrow(D, noise[:, None, None, None] * E.reshape(S, G, K, r), F)
         M = scipy.sparse.block_diag(
             [
@@ -120,7 +116,7 @@ class ArrowRoots:
 
     def back(self, a: Array, c: Array) -> Parts:
         """M'a of columns a (G, K, s) and c (r, s), at S nodes."""
-        lead = np.swapaxes(self.lead, -1, -2)[:, None] @ a
+        lead = self.lead.mT[:, None] @ a
         return lead, self.times_border(c, transpose=True)
 
     def forth(self, a: Array, c: Array) -> Parts:
@@ -163,7 +159,7 @@ class ArrowRoots:
         product[:] = c
         for root in self.rest:
             b = root.block
-            value = np.swapaxes(root.value, -1, -2) if transpose else root.value
+            value = root.value.mT if transpose else root.value
             part = product[:, b.place]
             blocks = value @ part.reshape(S, b.repeats, b.size, -1)
             product[:, b.place] = blocks.reshape(part.shape)
@@ -279,4 +275,4 @@ def _solve_roots(L: Array, B: Array) -> Array:
     size = np.linalg.norm(L, axis=2, keepdims=True)
     size[size == 0.0] = 1.0
     inverse = np.linalg.pinv(L / size, rcond=1e-14)
-    return inverse.swapaxes(1, 2) @ B / size
+    return inverse.mT @ B / size

@@ -156,7 +156,7 @@ class DenseGaussianSums:
         rows[:, all_q + np.arange(q), np.arange(q)] = 1.0
         reduced = np.linalg.qr(rows, mode="r")
         T = np.broadcast_to(np.eye(all_q), (S, all_q, all_q)).copy()
-        T[:, informative[:, None], informative] = reduced[:, :q, :q].swapaxes(1, 2)
+        T[:, informative[:, None], informative] = reduced[:, :q, :q].mT
         half = np.zeros((S, all_q, 1))
         half[:, informative, 0] = reduced[:, :q, q]
         H = Arrow.of_factors(np.zeros((S, 1, 0, 0)), np.zeros((S, 0, all_q)), T)

@@ -53,7 +53,7 @@ class GroupedSums:
         value, vector = np.linalg.eigh(self.local.W)
         size = 1e-3 * np.abs(value).max(-1, keepdims=True)
         scaled = vector * np.maximum(value, size)[:, None]
-        return self.rows.gram(scaled @ vector.swapaxes(1, 2))
+        return self.rows.gram(scaled @ vector.mT)
 
     def log_det_slopes(self, roots: ArrowRoots, H: Arrow, inverse: Inverse) -> Parts:
         """X't, the gradient of log |H|^(1/2) over the coefficients, with `inverse` the
@@ -181,7 +181,7 @@ def _log_det_sums(
         J = np.concatenate([of_eta, of_aux], 1)
         z = np.hstack([eta, np.broadcast_to(log_aux, (n, a))])
         rows = ArrowRows(model, None, np.zeros(len(beta)), block_part)  # type: ignore[arg-type]
-        t = rows.log_det_slopes(z, J @ J.transpose(0, 2, 1))
+        t = rows.log_det_slopes(z, J @ J.mT)
         return block_part.X.T @ t[:, :m], t[:, m:].sum(0)
 
     return block.sweep(part, width=root.shape[1] * (m + a))

@@ -225,7 +225,7 @@ class ArrowRows:
                 border = (S.border[:, i::m, j:r:m] + S.border[:, j::m, i:r:m]) / 2
                 corner = S.corner[i:r:m, j:r:m]
                 symmetric = (
-                    (diagonal_blocks + diagonal_blocks.swapaxes(1, 2)) / 2,
+                    (diagonal_blocks + diagonal_blocks.mT) / 2,
                     border,
                     (corner + corner.T) / 2,
                 )

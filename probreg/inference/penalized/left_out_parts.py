@@ -41,7 +41,7 @@ def inverses(H: Array) -> tuple[Array, Array]:
     sound = value[:, 0] > 1e-10 * value[:, -1]
     value = np.where(sound[:, None], value, 1.0)
     root = vector / d[:, :, None]
-    return (root / value[:, None, :]) @ root.swapaxes(1, 2), sound
+    return (root / value[:, None, :]) @ root.mT, sound
 
 
 class FromOtherRows(NamedTuple):
@@ -195,7 +195,7 @@ class LeftOutParts:
         """Return the gradient of the log-likelihood without each part at its point (K,
         k + a), and eta (K, m, n)."""
         (p, m), K = self.model.shape, len(points)
-        gamma = points[:, : self._k].reshape(K, p, m).swapaxes(1, 2).reshape(K * m, p)
+        gamma = points[:, : self._k].reshape(K, p, m).mT.reshape(K * m, p)
         eta = (gamma @ self.U.T).reshape(K, m, -1)
         if self.model.design.offset is not None:
             eta += self.model.design.offset.T
@@ -209,7 +209,7 @@ class LeftOutParts:
             scores[rows] *= (self.rest[rows] / self.weights[rows])[:, None]
             g[j] = scores[:, :m].T
             aux_slopes[j] = scores[:, m:].sum(0)
-        slope = (g.reshape(K * m, -1) @ self.U).reshape(K, m, p).swapaxes(1, 2)
+        slope = (g.reshape(K * m, -1) @ self.U).reshape(K, m, p).mT
         return np.concatenate([slope.reshape(K, -1), aux_slopes], 1), eta
 
     # ---- at one point ------------------------------------------------------------------

@@ -475,7 +475,7 @@ class RowDerivatives:
     def spread(self, root: Array) -> Array:
         """G_i = Z_i Z_i' with Z of `predictor_rows`, the covariance of the predictors that `curves` has."""
         Z = self.predictor_rows(root)
-        return Z @ Z.swapaxes(1, 2)
+        return Z @ Z.mT
 
     def predictor_rows(self, root: Array) -> Array:
         """d eta_i / d phi, (n, m, k), for vec gamma = root phi; d (eta_i, log aux) / d phi if the root has rows of log aux."""
@@ -505,7 +505,7 @@ class RowDerivatives:
         # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = 1 + W B diag(((1 - v)^-power - 1) / v) B', B = L Q.
         value, Q = np.linalg.eigh(self.spread(root))
         L = Q * np.sqrt(np.maximum(value, 0.0))[:, None]
-        value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
+        value, Q = np.linalg.eigh(L.mT @ W @ L)
         B = L @ Q
         bad = np.flatnonzero(1.0 - value[:, -1] < smallest)
         if len(bad):
@@ -520,9 +520,7 @@ class RowDerivatives:
             growth = np.expm1(-power * np.log1p(-value)) / value
         growth = np.where(value == 0.0, power, growth)[..., None]
         of_predictors = scores[:, : W.shape[1]]
-        of_predictors += (
-            W @ B @ (growth * (B.swapaxes(1, 2) @ of_predictors[..., None]))
-        )[..., 0]
+        of_predictors += (W @ B @ (growth * (B.mT @ of_predictors[..., None])))[..., 0]
         return scores
 
 
