@@ -70,7 +70,7 @@ def triangular_log_det(R: Array) -> Any:
     >>> round(float(triangular_log_det(np.diag([1.0, -np.e]))), 12)
     1.0
     """
-    return np.log(np.abs(np.diagonal(R, axis1=-2, axis2=-1))).sum(-1)
+    return np.log(np.abs(np.linalg.diagonal(R))).sum(-1)
 
 
 def unit_diagonal(H: Array) -> tuple[Array, Array]:
@@ -80,7 +80,7 @@ def unit_diagonal(H: Array) -> tuple[Array, Array]:
     (array([[1. , 0.5],
            [0.5, 0. ]]), array([2., 1.]))
     """
-    d = np.sqrt(np.abs(np.diagonal(H, axis1=-2, axis2=-1)))
+    d = np.sqrt(np.abs(np.linalg.diagonal(H)))
     d = np.where(d > 0, d, 1.0)
     return H / (d[..., :, None] * d[..., None, :]), d
 

@@ -535,7 +535,7 @@ class VaryingEffects(ConditionalPrior):
         # L u = b: log p = log N(u; 0, I) - G m log |L|
         # an sd of 0 gives nan, in the draws that have it
         u = solve_blocks(L, b.reshape(*lead, K, self.groups * m))
-        log_det = np.log(np.diagonal(L, axis1=-2, axis2=-1)).sum(-1)
+        log_det = np.log(np.linalg.diagonal(L)).sum(-1)
         log_p = self.base.log_prob(u.reshape(*lead, q, m), unit)
         return log_p - self.groups * m * log_det
 

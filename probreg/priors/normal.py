@@ -166,7 +166,7 @@ class Normal(StandardNormal, LocationScale, GaussianPrior):
         return np.broadcast_to(self.scales, q)
 
     def center(self, q: int) -> Array:
-        return np.broadcast_to(np.asarray(self.location), q).astype(float)
+        return np.broadcast_to(self.location, q).astype(float)
 
     def pymc(self, unit: Any = 1.0) -> PymcVariable:
         import pymc as pm

@@ -296,7 +296,7 @@ def _log_density_without_effects(
 def _log_normal_kernel(points: Array, root: Array) -> Array:
     """Return log N(points; 0, root root') + size log(2 pi) / 2, (S, J) of points (S, J, size) and roots (size, size) or (S, size, size)."""
     u = np.linalg.solve(root, points.mT)
-    log_det = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
+    log_det = np.log(np.abs(np.linalg.diagonal(root))).sum(-1)
     return -0.5 * (u**2).sum(1) - log_det[..., None]
 
 

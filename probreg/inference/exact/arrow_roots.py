@@ -244,7 +244,7 @@ class ArrowRoots:
         effective = -slopes_of_log_det
         for root in self.roots:
             value = root.value[0]
-            on_diagonal = np.count_nonzero(np.diagonal(value, axis1=1, axis2=2))
+            on_diagonal = np.count_nonzero(np.linalg.diagonal(value))
             if np.count_nonzero(value) > on_diagonal:
                 x = noise * _information(root, gram)
                 effective[root.block.hyper] = (x / (1.0 + x)).sum(1)
