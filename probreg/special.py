@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 LOG_2PI = math.log(2.0 * math.pi)
+ROOT_2PI = math.sqrt(2.0 * math.pi)
 
 
 def _on_use(name: str) -> Callable[..., Any]:

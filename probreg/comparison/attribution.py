@@ -51,7 +51,7 @@ from probreg.system.terminal import cut_text
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
-_ROUNDING = 1e-9  # SE: a smaller share is rounding
+_ROUNDING_OF_SHARES = 1e-9  # SE: a smaller share is rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -400,7 +400,7 @@ def _shares_along_path(
         cause: step
         for cause, step in shares.items()
         if cause in path.causes
-        or np.nanmax(np.abs(step / unit), initial=0.0) > _ROUNDING
+        or np.nanmax(np.abs(step / unit), initial=0.0) > _ROUNDING_OF_SHARES
     }
     return nonzero, separable
 

@@ -41,7 +41,7 @@ from probreg.model.descriptions import prior_line
 from probreg.system.terminal import clean_lines, cut_text, percent, shorten_names
 from probreg.tables import Column, Table
 from probreg.tables.render import Format, decimals, format_rounded, notebook_html
-from probreg.tables.table import LINES
+from probreg.tables.table import LINES_OF_PRINT
 
 _WEIGHT_NOTE = (
     "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
@@ -83,7 +83,7 @@ def design_notes(table: FitTable) -> list[str]:
 
 
 Array = np.ndarray
-LARGEST = 20  # of more parameters, those with the largest differences
+MOST_PARAMETERS = 20  # of more parameters, those with the largest differences
 HEADINGS = (
     "", "fit", "estimate", "SE | SD", "lower", "upper", "diff / SE", "SE ratio", "prior", "prior weight",
 )  # fmt: skip
@@ -166,7 +166,7 @@ def _distances(table: FitTable) -> Array:
 
 
 def choose_parameters(
-    table: FitTable, long: int = 60, limit: int = LARGEST
+    table: FitTable, long: int = 60, limit: int = MOST_PARAMETERS
 ) -> tuple[list[int], list[str]]:
     """Numbers of the printed parameters in their order, without the columns of smooth functions and processes, and lines on the others.
 
@@ -377,7 +377,7 @@ class Comparison(FitTable):
         head = [*_header(self), ""]
         below = list[str]()
         if len(smooths):
-            below = ["", *smooths.lines(LARGEST + 2)]
+            below = ["", *smooths.lines(MOST_PARAMETERS + 2)]
         below += design_notes(self)
         source = "notes in .notes"
         if reasons:
@@ -386,15 +386,15 @@ class Comparison(FitTable):
         below += ["", source]
         used = clean_lines(*head, *below).count("\n") + 1
         auxiliary = int((self.data["role"].values != "coefficient").sum())
-        room = (LINES - used - 4) // len(self.fits)  # parameters
-        limit = max(min(LARGEST, room - auxiliary), 3)
+        room = (LINES_OF_PRINT - used - 4) // len(self.fits)  # parameters
+        limit = max(min(MOST_PARAMETERS, room - auxiliary), 3)
         params, omitted = choose_parameters(self, room, limit)
         if omitted:
             omitted = ["", *omitted]
         # the prior of each fit is in the head
         headings = [name for name in HEADINGS if name != "prior"]
         estimates = parameter_table(self, params, headings)
-        lines = estimates.lines(max(LINES - used - len(omitted), 10))
+        lines = estimates.lines(max(LINES_OF_PRINT - used - len(omitted), 10))
         return clean_lines(*head, *lines, *omitted, *below)
 
     def _repr_html_(self) -> str:

@@ -185,7 +185,7 @@ compiled_mixture = cached_njit(
     nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
 )
 _SHIFT = 3.75
-MOST = 300.0  # the largest mean of a Poisson atom whose probability of 0 is taken: e^-300 is a number, and 300 products are few
+MOST_POISSON_MEAN = 300.0  # the largest mean of a Poisson atom whose probability of 0 is taken: e^-300 is a number, and 300 products are few
 
 
 def _scaled_erfcx(t: Array) -> Array:
@@ -286,7 +286,7 @@ def normal_mixture_quantiles(
 def poisson_mixture_quantiles(
     mean: Array, share: Array, prob: float, term: Array, out: Array
 ) -> None:
-    """The least k with sum_s w_s P(Y <= k | mean_s) >= prob of each row of means (n, S) up to `MOST`, into `out` (n,); `term` (S,) is
+    """The least k with sum_s w_s P(Y <= k | mean_s) >= prob of each row of means (n, S) up to `MOST_POISSON_MEAN`, into `out` (n,); `term` (S,) is
     written to."""
     n, S = mean.shape
     for i in range(n):

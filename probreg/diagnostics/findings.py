@@ -16,7 +16,9 @@ from probreg.tables.render import notebook_html
 
 # p-values below which a test is noted, and below which it is a warning
 SIGNIFICANT, STRONG = 0.01, 1e-4
-_MOST = 9  # findings printed one by one; with remedies and long lines about 40 lines
+_MOST_FINDINGS = (
+    9  # findings printed one by one; with remedies and long lines about 40 lines
+)
 
 
 class Verdict(IntEnum):
@@ -240,7 +242,7 @@ class Findings:
         counts = []
         if not self.verbose:
             flagged = [f for f in self.items if f.verdict]
-            shown = tuple(flagged[:_MOST])
+            shown = tuple(flagged[:_MOST_FINDINGS])
             counts = self._count_lines(len(flagged))
         lines = [line for f in shown for line in f.lines]
         return clean_lines(*lines, *counts) or "no findings"
@@ -248,8 +250,8 @@ class Findings:
     def _count_lines(self, flagged: int) -> list[str]:
         """Count the findings that are not printed."""
         lines = []
-        if flagged > _MOST:
-            lines.append(f"… {flagged - _MOST} more findings")
+        if flagged > _MOST_FINDINGS:
+            lines.append(f"… {flagged - _MOST_FINDINGS} more findings")
         passed = len(self.passed)
         if passed:
             checks = "other " * bool(flagged) + f"check{'s' * (passed > 1)}"

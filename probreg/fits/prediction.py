@@ -31,7 +31,7 @@ from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import asymptotic
 from probreg.inference.uncertainty.found_scales import df_without_groups
 from probreg.inference.uncertainty.intervals.arithmetic import (
-    FEW,
+    FEW_NUMBERS,
     equal_tail,
     mean_and_sd,
     quantile,
@@ -516,7 +516,7 @@ def _predict_from_draws(
     if not quantity.has_scalar_mean:
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction.of(mean, error, interval, None, kind)
-    loaded = means.size >= FEW  # compiled code, for the interval of the mean
+    loaded = means.size >= FEW_NUMBERS  # compiled code, for the interval of the mean
     source = f"posterior predictive of at most {_ATOMS} draws"
     new, new_kind = _new(model, p, prob, source, compiled=loaded)
     kind = (

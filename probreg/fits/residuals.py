@@ -24,7 +24,9 @@ from probreg.likelihoods import (
 from probreg.special import ndtri
 
 Array = np.ndarray
-_ROUNDING = 1e-12  # relative to the largest response: a smaller sigma is rounding error
+_ROUNDING_OF_SIGMA = (
+    1e-12  # relative to the largest response: a smaller sigma is rounding error
+)
 
 
 class ResidualKind(NamedTuple):
@@ -116,7 +118,7 @@ def noiseless_obstacle(fit: Fitted) -> str | None:
     y = fit.model.design.observed
     if is_exact(fit.model, fit.solution):
         size = ""
-    elif sigma is None or sigma > _ROUNDING * np.abs(y).max():
+    elif sigma is None or sigma > _ROUNDING_OF_SIGMA * np.abs(y).max():
         return None
     else:
         size = f" (sigma = {sigma:.1g})"
@@ -130,7 +132,7 @@ def rounding_error(fit: Fitted) -> float:
     if sigma is None:
         return smallest
     y = np.abs(fit.model.design.observed).max()
-    return max(smallest, _ROUNDING * float(y / sigma))
+    return max(smallest, _ROUNDING_OF_SIGMA * float(y / sigma))
 
 
 def require_rows_and_estimate(fit: Fitted) -> None:

@@ -29,8 +29,11 @@ from probreg.model.term_priors import hyper_names
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
-_DRAWS = 4000  # largest number of posterior draws of a band
-POINTS = {1: 200, 2: 40}  # number of points along each input, by the number of inputs
+_DRAWS_OF_BAND = 4000  # largest number of posterior draws of a band
+POINTS_ALONG_INPUTS = {
+    1: 200,
+    2: 40,
+}  # number of points along each input, by the number of inputs
 
 
 # ---- degrees of freedom --------------------------------------------------------------------------------------------------
@@ -169,13 +172,13 @@ def _both_bands(
 def _points(model: Model, function: TermFunction, at: Any) -> Array:
     """Return the points (n, d) in `at`, by default over the range of the function's rows, or of its basis if these are not known."""
     d = len(function.inputs)
-    if at is None and d not in POINTS:
+    if at is None and d not in POINTS_ALONG_INPUTS:
         raise DataError(
             f"{function.label} is a function of {d} columns: say where with at=, an array (n, {d})"
         )
     if at is None:
         low, high = function.range_in(model.design)
-        axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
+        axes = [np.linspace(low[j], high[j], POINTS_ALONG_INPUTS[d]) for j in range(d)]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
     x = floats(at, "at")
     if x.ndim == 1 and d == 1:
@@ -238,7 +241,7 @@ def _compute_band(
     processes = [p for p in every if p.key == function.term_name]
     if processes and isinstance(processes[0], DrawnProcess):
         process = processes[0]
-        chosen = evenly_spaced(len(process.table), _DRAWS)
+        chosen = evenly_spaced(len(process.table), _DRAWS_OF_BAND)
         process = replace(
             process,
             amplitude=process.amplitude[chosen],
@@ -268,7 +271,7 @@ def _compute_band(
         scale = np.column_stack(scales)
     if solution.draws is not None:
         beta = solution.draws.flat["beta"]
-        chosen = evenly_spaced(len(beta), _DRAWS)
+        chosen = evenly_spaced(len(beta), _DRAWS_OF_BAND)
         beta = beta[chosen][:, function.at]
         f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
         if root.size:

@@ -27,7 +27,7 @@ from probreg.linalg.lazy_array import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
-_NUMBERS = 2_000_000  # numbers in memory at once, rows times the rank of a root
+_NUMBERS_OF_ROWS = 2_000_000  # numbers in memory at once, rows times the rank of a root
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +224,8 @@ class ParameterCovariance(ABC):
         return self.coefficients * self.m
 
     def _parts_of(self, n: int) -> list[slice]:
-        """Slices of n rows with `_NUMBERS` numbers each."""
-        return row_slices(n, max(1, _NUMBERS // max(1, self._row_width)))
+        """Slices of n rows with `_NUMBERS_OF_ROWS` numbers each."""
+        return row_slices(n, max(1, _NUMBERS_OF_ROWS // max(1, self._row_width)))
 
     def wald(self, L: Array, gap: Array) -> float:
         """gap' (L V L')^-1 gap. LinAlgError if L V L' is singular, as of more rows of L than V has independent clusters."""

@@ -28,7 +28,7 @@ from probreg.inference.sampling.nuts import NUTS
 from probreg.inference.status import Note, Topic, routine_note
 from probreg.model.model import Model
 
-_ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
+_ESS_PER_CHAIN = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 
 
 @METHODS.register
@@ -137,7 +137,7 @@ class Posterior(Method):
         stats = solution.stats
         k = stats.get("k_hat_joint", stats["k_hat"])
         ess = stats.get("ess_joint", stats["ess"])
-        is_enough = ess >= self.chains * min(_ESS, self.draws)
+        is_enough = ess >= self.chains * min(_ESS_PER_CHAIN, self.draws)
         worth = f"worth {ess:,.0f} independent draws"
         verdict = f"{method.name} has k-hat {k:.2f}"
         if isinstance(method, Importance):

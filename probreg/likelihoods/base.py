@@ -33,7 +33,7 @@ from probreg.registry import Registry
 from probreg.special import differentiate
 
 # the linear predictor that stands for infinity, if the mean is at the edge of its range
-FAR = 700.0
+INFINITE_PREDICTOR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", example="student(nu=4)")
@@ -472,7 +472,9 @@ class MeanByLink(UnivariateLikelihood):
         # the link of a mean at the edge of its range is infinite
         with np.errstate(all="ignore"):
             eta = self.link.forward(self.response(y))
-        return np.nan_to_num(eta, posinf=FAR, neginf=-FAR)[..., None]
+        return np.nan_to_num(
+            eta, posinf=INFINITE_PREDICTOR, neginf=-INFINITE_PREDICTOR
+        )[..., None]
 
 
 class DifferentiableLikelihood(Likelihood):

@@ -12,7 +12,7 @@ from probreg.arguments.scalars import Count, LevelSequence
 from probreg.compiled.density import CompiledDensity, Row, keep_values
 from probreg.errors import DataError, require_rows
 from probreg.likelihoods.base import (
-    FAR,
+    INFINITE_PREDICTOR,
     LIKELIHOODS,
     Array,
     AuxValues,
@@ -337,7 +337,7 @@ class BetaBinomial(Binomial, BetaShapes):
         return ValueGradHessian(self.log_prob(y, eta, **aux), gradient, H)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        return self.find_zero_score(y, -FAR, FAR, **aux)
+        return self.find_zero_score(y, -INFINITE_PREDICTOR, INFINITE_PREDICTOR, **aux)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         k = np.floor(self.drawn(y))

@@ -10,7 +10,7 @@ from numpy.random import Generator
 from probreg.compiled.density import CompiledDensity, Row
 from probreg.errors import DataError, Incompatible, require_rows, rows_named
 from probreg.likelihoods.base import (
-    FAR,
+    INFINITE_PREDICTOR,
     LIKELIHOODS,
     Array,
     Likelihood,
@@ -168,7 +168,7 @@ class Censored(OfBase, MayDiverge):
             # P(lower < Y <= upper) is largest between the ends, where its score is zero
             above = self.find_zero_score(y, below, above, **aux)
         # log P(lower < Y) goes to 0 as eta increases
-        far = FAR * np.asarray(next(iter(aux.values()), 1.0))
+        far = INFINITE_PREDICTOR * np.asarray(next(iter(aux.values()), 1.0))
         return above + (far * (np.isinf(high) * 1.0 - np.isinf(low)))[:, None]
 
     response_variance = from_base()

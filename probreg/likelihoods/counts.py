@@ -12,7 +12,7 @@ from numpy.random import Generator
 
 from probreg.compiled.density import CompiledDensity, Row
 from probreg.likelihoods.base import (
-    FAR,
+    INFINITE_PREDICTOR,
     LIKELIHOODS,
     Array,
     AuxValues,
@@ -257,7 +257,7 @@ def _evaluate_quadratic_row(y: float, eta: float, t: Array) -> Row:
 
 def _evaluate_linear_row(y: float, eta: float, t: Array) -> Row:
     # NB1 is NB2 with log alpha - eta in place of log alpha
-    v = min(max(t[1] - eta, -_MAX_LOG_SHAPE), FAR)
+    v = min(max(t[1] - eta, -_MAX_LOG_SHAPE), INFINITE_PREDICTOR)
     log_p, over_eta, over_v = _expand_row(y, eta, exp(-v), v)
     return log_p, over_eta - over_v, over_v
 
@@ -364,7 +364,9 @@ class NegativeBinomial(CountLikelihood):
         if not self.is_linear:
             return super().saturated_predictor(y, **aux)
         by_log = replace(self, variance="nb1", link="log")
-        log_mu = by_log.find_zero_score(y, -FAR, FAR, **aux)
+        log_mu = by_log.find_zero_score(
+            y, -INFINITE_PREDICTOR, INFINITE_PREDICTOR, **aux
+        )
         return self.link_function.forward(LOG.inverse(log_mu))
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:

@@ -16,9 +16,7 @@ from probreg.likelihoods.location_scale import (
     density_of_noise,
     settings_of_shape,
 )
-from probreg.special import ndtr, ndtri
-
-_ROOT_2PI = float(np.sqrt(2.0 * np.pi))
+from probreg.special import ROOT_2PI, ndtr, ndtri
 
 
 def _standard_huber(r: float, t: Array) -> tuple[float, float]:
@@ -64,7 +62,7 @@ class Huber(LocationScaleLikelihood):
 
     @property
     def _mass_inside(self) -> float:
-        return _ROOT_2PI * (2.0 * float(ndtr(self.k)) - 1.0)
+        return ROOT_2PI * (2.0 * float(ndtr(self.k)) - 1.0)
 
     @property
     def _tail(self) -> float:
@@ -97,7 +95,7 @@ class Huber(LocationScaleLikelihood):
         # the left tail is exp(k r + k^2 / 2) / k; inside, sqrt(2 pi) (Phi(r) - Phi(-k)) is added
         k = self.k
         tail = np.exp(k * np.minimum(-np.abs(r), -k) + 0.5 * k * k) / k
-        low = tail + _ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
+        low = tail + ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
         return np.where(r < 0, low, self._mass - low) / self._mass
 
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
@@ -110,7 +108,7 @@ class Huber(LocationScaleLikelihood):
             r = np.where(
                 low < tail,
                 (np.log(k * low) - 0.5 * k * k) / k,
-                ndtri(ndtr(-k) + (low - tail) / _ROOT_2PI),
+                ndtri(ndtr(-k) + (low - tail) / ROOT_2PI),
             )
         return np.where(u < 0.5 * self._mass, r, -r)
 

@@ -34,11 +34,13 @@ def of_poissons(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan for a mean above 300, which needs many terms."""
-    from probreg.compiled.quantiles import MOST, poisson_mixture_quantiles
+    from probreg.compiled.quantiles import MOST_POISSON_MEAN, poisson_mixture_quantiles
 
     almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     eta = eta[..., 0].T
-    few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search
+    few = eta.max(1) <= np.log(
+        MOST_POISSON_MEAN
+    )  # nan too is left to the general search
     quantiles = np.full(len(eta), np.nan)
     few_quantiles = np.empty(int(few.sum()))
     if prob < almost_one:

@@ -11,7 +11,7 @@ from probreg.arguments.scalars import LevelSequence
 from probreg.compiled.density import CompiledDensity, keep_values, with_functions
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
-    FAR,
+    INFINITE_PREDICTOR,
     LIKELIHOODS,
     Array,
     Level,
@@ -254,7 +254,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         k = np.asarray(y).astype(int)
         cuts = self.thresholds(aux)
-        eta = np.where(k == 0, -FAR, FAR)
+        eta = np.where(k == 0, -INFINITE_PREDICTOR, INFINITE_PREDICTOR)
         for j, name in enumerate(self.nuisance, start=1):
             eta = np.where(k == j, cuts[j - 1] - self.tails.steepest(aux[name]), eta)
         return eta[..., None]

@@ -21,7 +21,7 @@ from probreg.likelihoods.location_scale import (
 from probreg.special import gammaincc, gammaln
 
 # residual relative to y and eta below which it is rounding, which |r|^(p - 1) magnifies
-ROUNDING = 1e-13
+ROUNDING_OF_RESIDUALS = 1e-13
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> Row:
@@ -29,7 +29,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     r = (y - eta) / t[0]
     power = abs(r) ** t[2]
     slope = 0.0
-    if abs(y - eta) > ROUNDING * (abs(y) + abs(eta)):
+    if abs(y - eta) > ROUNDING_OF_RESIDUALS * (abs(y) + abs(eta)):
         slope = t[2] * power / r
     return t[1] - power, slope / t[0], t[2] * power - 1.0
 
@@ -114,7 +114,7 @@ class PowerNoise(LocationScaleLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         if self.expected_curvature:
-            rounding = ROUNDING * (np.abs(y) + np.abs(eta[..., 0]))
+            rounding = ROUNDING_OF_RESIDUALS * (np.abs(y) + np.abs(eta[..., 0]))
             eta = np.where(np.abs(y - eta[..., 0]) <= rounding, y, eta[..., 0])[
                 ..., None
             ]

@@ -11,7 +11,7 @@ from probreg.arguments.scalars import Flag, LevelSequence
 from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
-    FAR,
+    INFINITE_PREDICTOR,
     LIKELIHOODS,
     Array,
     Level,
@@ -208,7 +208,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         """C eta = log share, up to a shift, with the share of an unobserved class truncated at exp(-FAR)."""
         with np.errstate(divide="ignore"):
             # The shift drops out with M = 1 - 11'/K: M C eta = M log share, eta = (M C)^+ log share.
-            f = np.maximum(np.log(self.response(y)), -FAR)
+            f = np.maximum(np.log(self.response(y)), -INFINITE_PREDICTOR)
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
     def mean(self, eta: Array, **aux: Any) -> Array:

@@ -26,7 +26,7 @@ Array = np.ndarray
 
 Four = tuple[float, float, float, float]
 
-_LARGEST = 700.0  # exp of it is finite
+_LARGEST_EXPONENT = 700.0  # exp of it is finite
 
 # replaced by the function of a family: `probreg.compiled.density.with_functions`
 tails: Any = None
@@ -203,7 +203,7 @@ class Tails(NamedTuple):
 
     def largest_change(self, d: Array) -> Array:
         """The largest p(e + d) - p(e) over e, d >= 0."""
-        d = np.clip(d, 1e-300, _LARGEST)
+        d = np.clip(d, 1e-300, _LARGEST_EXPONENT)
         e = self.steepest(d)
         return np.exp(self.log_change(e + d, e))
 
@@ -218,7 +218,7 @@ def _normal_rate(e: Array) -> Array:
 
 
 def _exp(e: Array) -> Array:
-    return np.exp(np.minimum(e, _LARGEST))
+    return np.exp(np.minimum(e, _LARGEST_EXPONENT))
 
 
 def _cloglog_log_p(e: Array) -> Array:
@@ -229,7 +229,7 @@ def _cloglog_log_p(e: Array) -> Array:
 
 def _cloglog_rate_p(e: Array) -> Array:
     # p' / p = u exp(-u) / (1 - exp(-u)) = u / (exp(u) - 1), u = exp(e), 1 at u = 0
-    u = np.clip(_exp(e), 1e-300, _LARGEST)
+    u = np.clip(_exp(e), 1e-300, _LARGEST_EXPONENT)
     return u / np.expm1(u)
 
 

@@ -12,7 +12,7 @@ from probreg.arguments.scalars import Bound
 from probreg.compiled.density import CompiledDensity, Row, with_functions
 from probreg.errors import DataError, require_rows
 from probreg.likelihoods.base import (
-    FAR,
+    INFINITE_PREDICTOR,
     LIKELIHOODS,
     Array,
     AuxValues,
@@ -210,7 +210,7 @@ class Truncated(OfBase):
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         centre = self.base.saturated_predictor(y, **aux)
         # 40 to each side are the limit of counts to all digits, and farther off the score is rounding error
-        reach = 40.0 if self.base.is_discrete else FAR
+        reach = 40.0 if self.base.is_discrete else INFINITE_PREDICTOR
         far = reach * np.asarray(self.base.noise(aux))[..., None]
         return self.find_zero_score(y, centre - far, centre + far, **aux)
 

@@ -28,7 +28,7 @@ Sums = tuple[Array, ...]
 # Rows x points x linear predictors of a block from which compiled code takes the sums. NumPy needs some 10 ms for so many;
 # loading numba takes a process 0.3 s, and the first use of a density on a machine 2 s: a fit of few rows never pays it.
 COMPILED = 400_000
-_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order are then right to 1e-12
+_PREDICTOR_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order are then right to 1e-12
 NARROW = 48  # columns up to which compiled code forms X' diag(w) X faster than BLAS; of several predictors it always does
 
 
@@ -381,7 +381,7 @@ def curvature_slopes(
     p, a = len(gamma), len(unknown)
     m = likelihood.width
     # in units of the noise, where there is one
-    size = _STEP * likelihood.noise(aux_values)
+    size = _PREDICTOR_STEP * likelihood.noise(aux_values)
 
     def local(U: Array, directions: Array) -> Array:
         # d (eta_i, log aux) along each direction: (n, m + a, K)
@@ -408,7 +408,7 @@ def curvature_slopes(
 
         totals = np.zeros((direction.shape[1], onto.shape[1]))
         for c in range(m + a):
-            step = size if c < m else _STEP
+            step = size if c < m else _PREDICTOR_STEP
             slope = differentiate(partial(curvature, c), step)
             # sum_i w_i (d x_ic) a_i' (dh_i / dx_c) a_i, x_i = (eta_i, log aux)
             row_slopes = np.einsum("nab,naj,nbj->nj", slope, ends, ends, optimize=True)

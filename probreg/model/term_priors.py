@@ -33,9 +33,9 @@ from probreg.priors.joint import JointPrior, Key, same_term
 from probreg.priors.text import PriorLike, read_prior
 
 Array = np.ndarray
-_DRAWS = 4001  # of a prior, for its quantiles
+_DRAWS_OF_QUANTILES = 4001  # of a prior, for its quantiles
 _ENDS = (0.01, 0.99)
-FAR = 0.01  # of k(x, x): an error of sines above it is no approximation
+LARGEST_SINE_ERROR = 0.01  # of k(x, x): an error of sines above it is no approximation
 
 
 def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
@@ -106,7 +106,7 @@ def _ends_of(
     span = float(2.0 * basis.reach.max())
     for name, prior in lengths.items():
         if prior.proper:
-            draws = prior.sample(np.random.default_rng(0), _DRAWS)
+            draws = prior.sample(np.random.default_rng(0), _DRAWS_OF_QUANTILES)
             low[name], high[name] = (float(v) for v in np.quantile(draws, _ENDS))
         else:
             low[name], high[name] = (span * share for share in shares[basis.width])
@@ -124,7 +124,7 @@ def lengths_beyond(basis: SineBasis, hyper_draws: Mapping[str, Any]) -> Array:
     kernels = [
         basis.kernel.at(**dict(zip(hyper_draws, row))) for row in table[chosen].tolist()
     ]
-    return np.array([basis.error_of(kernel) > FAR for kernel in kernels])
+    return np.array([basis.error_of(kernel) > LARGEST_SINE_ERROR for kernel in kernels])
 
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.

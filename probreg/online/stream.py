@@ -134,7 +134,7 @@ def as_source(
     return RowStream(X, interval)
 
 
-SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
+ROWS_OF_COMPILED_RUN = 500  # rows of an array run below which loading the compiler costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ class Recorder:
         self.source = source
         self.every = source.every
         self.rows = record.rows
-        small = isinstance(source, Arrays) and source.rounds < SMALL
+        small = isinstance(source, Arrays) and source.rounds < ROWS_OF_COMPILED_RUN
         if self.rows is None:
             self.rows = isinstance(source, Arrays)
         compiled = record.compiled

@@ -31,7 +31,9 @@ from probreg.special import LOG_2PI, differentiate
 
 Known = float | AuxPrior
 UNKNOWN = Reference()
-_STEP = 2e-3  # of differences over the log of a hyperparameter, with an error near 1e-9
+_HYPERPARAMETER_STEP = (
+    2e-3  # of differences over the log of a hyperparameter, with an error near 1e-9
+)
 
 
 @PRIORS.register
@@ -347,7 +349,9 @@ class SineProcess(ProcessPrior):
 
     def log_scale_slopes(self, logs: Array, q: int) -> Array:
         moves = np.eye(len(logs))
-        slopes = differentiate(lambda t: self.log_scales(logs + t * moves, q), _STEP)
+        slopes = differentiate(
+            lambda t: self.log_scales(logs + t * moves, q), _HYPERPARAMETER_STEP
+        )
         slopes[list(self.scales)] = 1.0
         return slopes.T
 
@@ -360,7 +364,8 @@ class SineProcess(ProcessPrior):
             return self.log_scales(moved.reshape(-1, d), q).reshape(d, d, q)
 
         curvature = differentiate(
-            lambda s: differentiate(lambda t: log_scales(s, t), _STEP), _STEP
+            lambda s: differentiate(lambda t: log_scales(s, t), _HYPERPARAMETER_STEP),
+            _HYPERPARAMETER_STEP,
         )
         return np.moveaxis(curvature, -1, 0)
 

@@ -42,7 +42,7 @@ def common_size(*parts: Any) -> int | None:
 
 
 # relative, of scores that are sums over the linear predictors
-_ROUNDING = 64 * np.finfo(float).eps
+_ROUNDING_OF_SCORES = 64 * np.finfo(float).eps
 _DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slopes"})
 
 
@@ -168,7 +168,7 @@ def remove_least_shift(
     )
     shifted = scores - c
     return np.where(
-        np.abs(shifted) <= _ROUNDING * np.abs(scores).max(-1, keepdims=True),
+        np.abs(shifted) <= _ROUNDING_OF_SCORES * np.abs(scores).max(-1, keepdims=True),
         0.0,
         shifted,
     )

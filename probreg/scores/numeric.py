@@ -15,11 +15,10 @@ from probreg.scores.reading import (
     positive_numbers,
     refuse_values,
 )
-from probreg.special import student_log_density
+from probreg.special import ROOT_2PI, student_log_density
 
 Array = np.ndarray
 _ROOT_PI = np.sqrt(np.pi)
-_ROOT_2PI = np.sqrt(2.0 * np.pi)
 
 
 def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
@@ -64,7 +63,7 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     # CRPS = sd (z (2 Phi(z) - 1) + 2 phi(z) - pi^(-1/2)) (Gneiting & Raftery 2007, equation 21)
     return sd * (
         z * (2.0 * ndtr(z) - 1.0)
-        + 2.0 * np.exp(-0.5 * z**2) / _ROOT_2PI
+        + 2.0 * np.exp(-0.5 * z**2) / ROOT_2PI
         - 1.0 / _ROOT_PI
     )
 

@@ -43,7 +43,7 @@ from probreg.model.predictive import Predictive
 from probreg.priors.text import AuxLike, PriorLike
 
 Array = np.ndarray
-_NUMBERS = 2_000_000  # draws times rows in memory at once
+_DRAWS_TIMES_ROWS = 2_000_000  # draws times rows in memory at once
 
 
 class ModelEstimator(BaseEstimator):
@@ -108,7 +108,7 @@ class ModelEstimator(BaseEstimator):
         """p(y | draw, or estimate) at blocks of the rows."""
         design = self._design_of_new_rows(X)
         numbers_of_row = atom_count(self.fit_) * self.fit_.model.shape[1]
-        for rows in row_slices(design.n, max(1, _NUMBERS // numbers_of_row)):
+        for rows in row_slices(design.n, max(1, _DRAWS_TIMES_ROWS // numbers_of_row)):
             yield predictive(self.fit_, design.take(rows))
 
     def _design_of_new_rows(self, X: Array) -> Design:

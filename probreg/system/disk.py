@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from probreg.errors import DataError
 
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write \r\n otherwise
+_O_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write \r\n otherwise
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would block
 
 
@@ -72,7 +72,7 @@ def write_whole(
 def _write_synced(
     temporary: Path, parts: Iterable[bytes | memoryview], before: os.stat_result | None
 ) -> None:
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_BINARY, 0o666)
     with open(handle, "wb") as file:
         if before is not None and hasattr(os, "fchmod"):
             os.fchmod(handle, stat.S_IMODE(before.st_mode))

@@ -26,7 +26,7 @@ from probreg.tables.render import (
     notebook_html,
 )
 
-LINES = 40  # of a print at most
+LINES_OF_PRINT = 40  # of a print at most
 _TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 _CELL = "padding:0.15em 0 0.15em 1.2em;text-align:"
 _RULE = ";border-top:1px solid currentColor"
@@ -223,7 +223,9 @@ class Table:
     def __repr__(self) -> str:
         notes = truncate_lines(self.notes, ".notes", 20)
         used = clean_lines(*self.head, *notes).count("\n") + 1
-        return clean_lines(*self.head, *self.lines(max(LINES - used, 8)), *notes)
+        return clean_lines(
+            *self.head, *self.lines(max(LINES_OF_PRINT - used, 8)), *notes
+        )
 
     def _repr_html_(self) -> str:
         return notebook_html(self.head, [self], self.notes)

@@ -31,8 +31,8 @@ def table(rng) -> pd.DataFrame:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(files, "_SMALLEST", 64)
-    monkeypatch.setattr(files, "_NUMBERS", 64)
-    monkeypatch.setattr(batches, "_NUMBERS", 2_000)
+    monkeypatch.setattr(files, "_NUMBERS_OF_BATCH", 64)
+    monkeypatch.setattr(batches, "_NUMBERS_OF_BLOCK", 2_000)
 
 
 def same(a: pr.Model, b: pr.Model) -> None:

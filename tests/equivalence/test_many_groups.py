@@ -57,7 +57,7 @@ def test_predictions_are_those_of_written_columns(written, apart, groups):
 
 def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeypatch):
     """Rows and columns that are many take the same estimates from the moments by group, and no pass in doubled precision."""
-    monkeypatch.setattr(evidence, "MANY", 0)
+    monkeypatch.setattr(evidence, "SIZE_OF_SECOND_PASS", 0)
     monkeypatch.setattr(closed_form, "refine", None)
     model = pr.Model.from_formula(FORMULA, DATA)
     found = pr.fit(model)

@@ -6,7 +6,7 @@ import pytest
 import probreg as pr
 from probreg.inference.modes import newton
 
-N = newton._SMALL + 4_000
+N = newton._ROWS_OF_SAMPLED_START + 4_000
 CASES = ["gaussian", "bernoulli", "poisson", "student", "categorical"]
 
 
@@ -42,7 +42,7 @@ def test_many_rows_give_the_answer_of_plain_newton(
     quick = pr.fit(built, "newton")
     assert steps, "the path for many rows was not taken"
     assert quick.solution.stats["steps"] <= 3, "gradients alone should have come close"
-    monkeypatch.setattr(newton, "_SMALL", 10 * N)
+    monkeypatch.setattr(newton, "_ROWS_OF_SAMPLED_START", 10 * N)
     plain = pr.fit(built, "newton")
     se = plain.std_error.values
     # of a standard error
@@ -55,7 +55,7 @@ def test_many_rows_give_the_answer_of_plain_newton(
 def test_a_start_on_a_sample_of_rows_ends_where_plain_newton_does(
     rng: np.random.Generator, monkeypatch
 ):
-    n = 10 * newton._SMALL
+    n = 10 * newton._ROWS_OF_SAMPLED_START
     x = rng.normal(loc=[0.0, 1.0, -3.0], size=(n, 3))
     y = (rng.random(n) < 1 / (1 + np.exp(1.0 - x.sum(1)))).astype(float)
     built, sampled = pr.Model.from_arrays(x, y, likelihood="bernoulli"), []
@@ -68,7 +68,7 @@ def test_a_start_on_a_sample_of_rows_ends_where_plain_newton_does(
     quick = pr.fit(built, "newton")
     assert sampled[0].n == n // 8
     assert sampled[0].total == n
-    monkeypatch.setattr(newton, "_SMALL", 10 * n)
+    monkeypatch.setattr(newton, "_ROWS_OF_SAMPLED_START", 10 * n)
     plain = pr.fit(built, "newton")
     se = plain.std_error.values
     # of a standard error

@@ -271,12 +271,12 @@ add("multivariate normal", "y ~ 0 + x + z", prior=pr.Normal(precision_matrix=((2
 
 @contextlib.contextmanager
 def factors_stay_codes() -> Iterator[None]:
-    before = layout.LEVELS, layout.NUMBERS
-    layout.LEVELS, layout.NUMBERS = 4, 1
+    before = layout.MIN_CODED_LEVELS, layout.MIN_CODED_NUMBERS
+    layout.MIN_CODED_LEVELS, layout.MIN_CODED_NUMBERS = 4, 1
     try:
         yield
     finally:
-        layout.LEVELS, layout.NUMBERS = before
+        layout.MIN_CODED_LEVELS, layout.MIN_CODED_NUMBERS = before
 
 
 def codes(response: str, terms: str, likelihood: Any, prior: Any) -> Any:

@@ -243,7 +243,9 @@ def test_rows_that_go_by_blocks_are_all_rows_and_few_degrees_of_freedom_have_no_
     # Var(y) = E[mu] + Var(mu) over the draws
     np.testing.assert_allclose(whole[1] ** 2, mu.mean(1) + mu.var(1), rtol=1e-10)
     # three rows at once
-    monkeypatch.setattr(shared, "_NUMBERS", 3 * found.fit_.solution.draws.count)
+    monkeypatch.setattr(
+        shared, "_DRAWS_TIMES_ROWS", 3 * found.fit_.solution.draws.count
+    )
     for a, b in zip(found.predict(NEW, return_std=True), whole):
         np.testing.assert_allclose(a, b, rtol=1e-12)
     few = Regressor(method="conjugate").fit(X[:6], Y[:6])  # Student-t with 2

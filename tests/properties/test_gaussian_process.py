@@ -22,7 +22,7 @@ from probreg.inference.sampling.convergence import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
 from probreg.model.descriptions import prior_line
 from probreg.model.draws import log_prior_of_draws, needed_hyper
-from probreg.model.term_priors import FAR
+from probreg.model.term_priors import LARGEST_SINE_ERROR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 
 from .cases import Array, gradient
@@ -272,7 +272,7 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
     assert bool(told) == beyond
     if beyond:
         basis, drawn = model.joint.blocks[-1].prior.basis, fit.solution.draws.flat[name]
-        share = np.mean([basis.error_of(RBF(v)) > FAR for v in drawn])
+        share = np.mean([basis.error_of(RBF(v)) > LARGEST_SINE_ERROR for v in drawn])
         said = re.search(
             r"(\d+)% of the draws",
             told[0],

@@ -474,7 +474,7 @@ def test_the_importance_rung_is_computed_once(monkeypatch):
 
 def test_weights_worth_few_draws_are_not_enough(monkeypatch):
     # as many as there are draws
-    monkeypatch.setattr("probreg.inference.posterior._ESS", 1000.0)
+    monkeypatch.setattr("probreg.inference.posterior._ESS_PER_CHAIN", 1000.0)
     settled = Posterior(max_k=5.0).resolve(
         model_for(pr.Poisson(), Normal(0.8)), np.random.default_rng(0)
     )

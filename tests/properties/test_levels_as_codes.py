@@ -24,12 +24,14 @@ N = 120
 @contextmanager
 def codes_from(levels):
     """Factors of so many levels stay codes; None: none does."""
-    before = layout.LEVELS, layout.NUMBERS
-    layout.LEVELS, layout.NUMBERS = (10**9, 10**9) if levels is None else (levels, 1)
+    before = layout.MIN_CODED_LEVELS, layout.MIN_CODED_NUMBERS
+    layout.MIN_CODED_LEVELS, layout.MIN_CODED_NUMBERS = (
+        (10**9, 10**9) if levels is None else (levels, 1)
+    )
     try:
         yield
     finally:
-        layout.LEVELS, layout.NUMBERS = before
+        layout.MIN_CODED_LEVELS, layout.MIN_CODED_NUMBERS = before
 
 
 def both(formula, data, **settings):

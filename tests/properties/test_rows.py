@@ -289,7 +289,7 @@ def test_a_formula_at_files(
 ) -> None:
     # several batches in each file
     monkeypatch.setattr("probreg.data.blocks.files._SMALLEST", 29)
-    monkeypatch.setattr("probreg.data.blocks.files._NUMBERS", 29)
+    monkeypatch.setattr("probreg.data.blocks.files._NUMBERS_OF_BATCH", 29)
     data = table()
     here = pr.Model.from_formula(formula, data, **options)
     there = pr.Model.from_files(

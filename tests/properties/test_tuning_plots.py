@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.tuning import path as scale_path, tune
-from probreg.show.plot.tuning import ALL, FEW, path, tune as picture_of
+from probreg.show.plot.tuning import ALL, FEW_NAMES, path, tune as picture_of
 
 
 def model_of(columns: int, likelihood: str = "gaussian", n: int = 90) -> pr.Model:
@@ -37,7 +37,7 @@ def test_a_path_shows_every_column_in_units_of_its_spread(columns):
         np.sort([line.get_ydata()[-1] for line in curves]), values, rtol=1e-9
     )
     names = fig.legends[0].get_texts()
-    assert len(names) == (columns if columns <= ALL else FEW)
+    assert len(names) == (columns if columns <= ALL else FEW_NAMES)
     ends = [line for line in ax.lines if line.get_marker() != "None"]
     assert len(ends) == len(names)  # maximum likelihood exists
     ml = pr.fit(found.model.with_prior(pr.Flat())).coef.values[1:] * sd

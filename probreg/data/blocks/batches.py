@@ -42,7 +42,7 @@ from probreg.formula.terms import FormulaLayout
 from probreg.linalg import row_slices
 
 Encode = Callable[[Array], Array]
-_NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
+_NUMBERS_OF_BLOCK = 2**22  # numbers in a block with columns of groups: 32 MB
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class FormulaBlocks:
             for batch in batches:
                 size = batch.rows
                 if has_group_columns:
-                    size = max(_NUMBERS // len(self.recipe.columns), 1)
+                    size = max(_NUMBERS_OF_BLOCK // len(self.recipe.columns), 1)
                 for rows in row_slices(batch.rows, size):
                     piece = batch.part(rows)
                     with prefix_errors(piece.place):

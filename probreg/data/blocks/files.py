@@ -40,7 +40,7 @@ FORMATS = {
     ".tsv": "tsv",
     ".tsv.gz": "tsv",
 }
-_NUMBERS = 2**20  # numbers in a batch: 8 MB
+_NUMBERS_OF_BATCH = 2**20  # numbers in a batch: 8 MB
 _SMALLEST = 2**14  # rows in a batch, but for the last
 _CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -116,7 +116,7 @@ class Files:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
         import pyarrow as pa
 
-        size = min(max(_NUMBERS // max(len(names), 1), _SMALLEST), 2**17)
+        size = min(max(_NUMBERS_OF_BATCH // max(len(names), 1), _SMALLEST), 2**17)
         types = self._types(names) if self.format in _DELIMITERS else {}
         for path in self.paths:
             self._check_unchanged(path)

@@ -45,9 +45,9 @@ from probreg.formula.expression import Expression
 from probreg.formula.terms import MAX_TERMS, FormulaLayout
 from probreg.formula.text import shown_formula
 
-LEVELS = 50  # minimum number of levels for a coded factor
+MIN_CODED_LEVELS = 50  # minimum number of levels for a coded factor
 # minimum of rows times levels: 8 MB, and a tenth of a second for least squares with written columns
-NUMBERS = 10**6
+MIN_CODED_NUMBERS = 10**6
 
 
 def coded_factors(
@@ -56,7 +56,11 @@ def coded_factors(
     """Return the factors of a formula that stay codes at n rows."""
     if parts.bars:
         return set()
-    many = {t for t, k in levels.items() if len(k) >= LEVELS and n * len(k) >= NUMBERS}
+    many = {
+        t
+        for t, k in levels.items()
+        if len(k) >= MIN_CODED_LEVELS and n * len(k) >= MIN_CODED_NUMBERS
+    }
     return {
         text
         for text in many.intersection(parts.factors)

@@ -276,7 +276,7 @@ def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
 
 
 StatisticOfDataSets = Callable[[FitArrays], Array]  # of S data sets, (S,)
-FEW = 500  # observations up to which null distributions are drawn; with more the asymptotic ones apply
+FEW_OBSERVATIONS = 500  # observations up to which null distributions are drawn; with more the asymptotic ones apply
 # after so many data sets (the data among them), enough exceed the statistic
 _LOOKS = ((200, 20), (2000, 20), (5000, 0))
 LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can resolve
@@ -314,7 +314,10 @@ def simulated_p_value(
     rows; otherwise the result does not depend on it.
     """
     design = fit.model.design
-    if design.weight_kind == "sampling" or design.total * fit.model.shape[1] > FEW:
+    if (
+        design.weight_kind == "sampling"
+        or design.total * fit.model.shape[1] > FEW_OBSERVATIONS
+    ):
         return None
     try:
         require_counts(fit, 1)

@@ -102,7 +102,7 @@ def joint_covariance(
 
 
 # size of the columns from which a second pass over the rows, in doubled precision, dominates
-MANY = 10**5
+SIZE_OF_SECOND_PASS = 10**5
 
 
 @METHODS.register
@@ -212,7 +212,10 @@ class Evidence(Method):
         matrices over all of them are large."""
         max_together = 1000  # coefficients above which they are solved by group
         model = problem.model
-        many = model.design.X.size > MANY or model.n_coefficients > max_together
+        many = (
+            model.design.X.size > SIZE_OF_SECOND_PASS
+            or model.n_coefficients > max_together
+        )
         large = model.design.is_lazy or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and problem.by_groups

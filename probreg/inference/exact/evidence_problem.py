@@ -52,7 +52,7 @@ from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
-from probreg.model.term_priors import FAR, bound_terms, hyper_names
+from probreg.model.term_priors import LARGEST_SINE_ERROR, bound_terms, hyper_names
 from probreg.priors import (
     AuxPrior,
     BlockPrior,
@@ -675,7 +675,7 @@ class EvidenceProblem:
                     text += ", because the process is close to linear in this input, which could be a column in place of the process"
                 others.append(important_note(Topic.SCALES, text))
                 error = g.prior.error_at(values)
-                if error > FAR:
+                if error > LARGEST_SINE_ERROR:
                     lengths = " and ".join(name for name in g.hyper if is_length(name))
                     text = (
                         f"{self.named(g)}: its sine basis does not cover the estimated {lengths}, with an error of {error:.0%} of k(x, x): "

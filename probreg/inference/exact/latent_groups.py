@@ -44,7 +44,7 @@ class NoMode(Incompatible):
 LikelihoodCriterion = Literal["REML", "ML"]
 # the mean (p, m) of the coefficients given the hyperparameters, and their covariance
 CoefficientEstimate = tuple[Array, ArrowCovariance | DenseCovariance]
-DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
+LOG_DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class EvidenceSurface(ABC):
         differences of the gradient, with steps from `hessian_near`."""
         if not self.secant:
             return self(theta).hessian
-        size = np.full(len(theta), DIFFERENCE)
+        size = np.full(len(theta), LOG_DIFFERENCE)
         d = len(self.priors)
         # in standard errors for coordinates that are not logs of positive parameters
         size[d:] *= np.diagonal(-hessian_near)[d:] ** -0.5

@@ -27,7 +27,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.exact.latent_groups import (
-    DIFFERENCE,
+    LOG_DIFFERENCE,
     EvidencePoint,
     EvidenceSurface,
     LatentGroup,
@@ -142,10 +142,10 @@ class RebasedSurface(EvidenceSurface):
         surface, others = self.inner_at(theta)
         H[other_entries] = surface.hessian(others, hessian_near[other_entries])
         for i, j in enumerate(moving[1:], 1):
-            step = DIFFERENCE * (np.arange(len(theta)) == j)
+            step = LOG_DIFFERENCE * (np.arange(len(theta)) == j)
             slopes = (self(theta + step).gradient - self(theta - step).gradient)[
                 moving[:i]
-            ] / (2.0 * DIFFERENCE)
+            ] / (2.0 * LOG_DIFFERENCE)
             H[j, moving[:i]] = H[moving[:i], j] = slopes
         return H
 

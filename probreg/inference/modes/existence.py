@@ -158,7 +158,7 @@ def _with_largest_losses(gaining: int, losses: Array, losing: Block) -> RowSplit
     return RowSplit(gaining, losses[largest], losing.part(largest))
 
 
-FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
+FAR_PREDICTOR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
 
 
 class Divergence(NamedTuple):
@@ -232,7 +232,7 @@ def find_separation(
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
     largest = model.design.sum_over_rows(partial(largest_predictor, beta=beta), max)
-    if largest < FAR and status is Status.CONVERGED and steps < 15:
+    if largest < FAR_PREDICTOR and status is Status.CONVERGED and steps < 15:
         return None, ()
     result, notes = separation_by_block(model)
     return result or None, notes

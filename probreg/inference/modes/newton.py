@@ -56,7 +56,7 @@ from probreg.model.likelihood_sums import sample_of
 from probreg.model.model import LocalModel, Model
 
 # number of rows from which a start from a sample saves time
-_SMALL = 20_000
+_ROWS_OF_SAMPLED_START = 20_000
 
 
 class Mode(NamedTuple):
@@ -99,7 +99,7 @@ def find_mode(
         )  # fmt: skip
         return mode._replace(gamma=mode.gamma + shift)
     (p, m), n = model.shape, model.design.total
-    has_many_rows = model.design.count >= _SMALL
+    has_many_rows = model.design.count >= _ROWS_OF_SAMPLED_START
     tol = tol * max(1.0, np.sqrt(n))
     slope = partial(_slope, model)
 
@@ -156,7 +156,7 @@ def _near_mode_of_sample(model: Model, tol: float) -> tuple[Array, LocalModel] |
     """Return a point near the mode by gradient passes from the mode of evenly spaced
     rows, weighted for the rows between them; None if they give none."""
     design = model.design
-    sample = sample_of_rows(model) if design.count >= _SMALL else None
+    sample = sample_of_rows(model) if design.count >= _ROWS_OF_SAMPLED_START else None
     if sample is None:
         return None
     part = Model(sample, model.likelihood, model.with_prior_frozen.prior, model.aux)
@@ -305,8 +305,8 @@ def sample_of_rows(model: Model) -> Design | None:
         if sample.n == design.count or sample.n < needed:
             return None
         return sample
-    stride = min(8, design.n // max(_SMALL // 2, needed))
-    if design.n < _SMALL or stride < 4:
+    stride = min(8, design.n // max(_ROWS_OF_SAMPLED_START // 2, needed))
+    if design.n < _ROWS_OF_SAMPLED_START or stride < 4:
         return None
     sample = design.take(slice(None, None, stride))
     return replace(sample, weights=stride * sample.row_weights)

@@ -48,7 +48,7 @@ from probreg.inference.status import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.linalg import one_blas_thread, row_blocks
 from probreg.model.model import Model
-from probreg.online.stream import SMALL
+from probreg.online.stream import ROWS_OF_COMPILED_RUN
 from probreg.priors import GaussianPrior
 
 
@@ -254,7 +254,9 @@ class LMS(Stochastic):
             rows = data.rows.part(order[block])
             root = np.sqrt(_square_weights(rows))
             target = root * minus_offset(rows.y, rows.offset)
-            record = online.Record(rows=False, every=len(target), compiled=n >= SMALL)
+            record = online.Record(
+                rows=False, every=len(target), compiled=n >= ROWS_OF_COMPILED_RUN
+            )
             U = root[:, None] * rows.X
             path = online.run(learner, U, target, state=state, record=record)
             state = path.state

@@ -51,7 +51,7 @@ from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 from probreg.errors import Incompatible
 from probreg.inference.penalized.kinks import (
     EPS,
-    ROUNDING,
+    ROUNDING_OF_SUMS,
     Certificate,
     KinkProblem,
     PiecewiseLinear,
@@ -167,7 +167,7 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
         if regular:
             x = dsytrs(factor, pivots, right, lower=1)[0]
             scale = np.abs(x).max() * norm + np.abs(right).max()
-            regular = bool(np.abs(W @ x - right).max() <= ROUNDING * scale)
+            regular = bool(np.abs(W @ x - right).max() <= ROUNDING_OF_SUMS * scale)
         if not regular:
             x = lstsq(W, right, cond=singular, lapack_driver="gelsy")[0]
         return x[:m], x[m:]
@@ -516,7 +516,7 @@ def interior_point(
         loss = float(hinges.slope @ u) + float(hinges.base @ r)
         feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
         if (
-            feasible and gap <= tol * abs(loss) + ROUNDING * size
+            feasible and gap <= tol * abs(loss) + ROUNDING_OF_SUMS * size
         ) or steps == max_steps:
             break
         D = 1.0 / (u / complement + z / alpha)

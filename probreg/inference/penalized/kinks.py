@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 EPS = float(np.finfo(float).eps)
 # relative to its terms: a sum below this is rounding, and so is a distance of a dual weight from the end of its box
-ROUNDING = 64 * EPS
+ROUNDING_OF_SUMS = 64 * EPS
 
 
 class PiecewiseLinear(NamedTuple):
@@ -78,7 +78,7 @@ class PiecewiseLinear(NamedTuple):
     def ends(self, a: Array) -> tuple[Array, Array]:
         """The residuals (lowest, highest) at which a_i is a slope of the loss; a row
         there adds nothing to the gap."""
-        tolerance = ROUNDING * (self.up + self.down)
+        tolerance = ROUNDING_OF_SUMS * (self.up + self.down)
         full = a >= self.up - tolerance
         empty = a <= tolerance - self.down
         zero = np.abs(a) <= tolerance

@@ -23,7 +23,7 @@ import numpy as np
 
 from probreg.data.checked_arrays import plus_offset, some_rows
 from probreg.inference.base import Array, logs_of_aux, split_parameters
-from probreg.inference.modes.existence import FAR, may_diverge_along
+from probreg.inference.modes.existence import FAR_PREDICTOR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.likelihoods.base import ValueGradHessian
@@ -180,7 +180,7 @@ class LeftOutParts:
             size = np.sqrt(np.maximum((g * step).sum(1), 0.0))
             failed = ~(size < 0.7 * before[active]) | ~np.isfinite(step).all(1)
             if may_diverge:
-                failed |= ~(np.abs(eta).max((1, 2)) < FAR)
+                failed |= ~(np.abs(eta).max((1, 2)) < FAR_PREDICTOR)
             points[active[~failed]] += step[~failed]
             # the next step is shorter by about the same ratio
             rate = np.minimum(

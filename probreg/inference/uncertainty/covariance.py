@@ -370,7 +370,7 @@ def _heteroscedastic(
 _KINKS = "V includes the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
-_ROUNDING = 1e-6  # relative to a standard error of independent rows or of all groups: a smaller one is rounding
+_ROUNDING_OF_ERRORS = 1e-6  # relative to a standard error of independent rows or of all groups: a smaller one is rounding
 
 
 def _refuse_within_groups(
@@ -385,7 +385,7 @@ def _refuse_within_groups(
     k = clustered.coefficients
     alone = single.errors()[:k]
     # exactly 0: a coefficient without an estimate
-    small = (clustered.errors()[:k] <= _ROUNDING * alone) & (alone > 0.0)
+    small = (clustered.errors()[:k] <= _ROUNDING_OF_ERRORS * alone) & (alone > 0.0)
     if small.any():
         columns = [
             model.design.columns[j]
@@ -451,7 +451,7 @@ def _positive_part(
     total = A.T @ (first + second) @ A
     overlap = A.T @ intersection @ A
     size, axes = np.linalg.eigh(total)
-    is_real = size > _ROUNDING**2 * size[-1]
+    is_real = size > _ROUNDING_OF_ERRORS**2 * size[-1]
     root = axes[:, is_real] * np.sqrt(size[is_real])
     inverse = root.T / size[is_real, None]
     value, vector = np.linalg.eigh(

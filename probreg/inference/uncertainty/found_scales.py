@@ -33,7 +33,7 @@ from probreg.system.terminal import progress_bar
 
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 # of theta: central differences of an estimate or a covariance, with an error of about 1e-8
-DIFFERENCE = 1e-4
+SCALE_DIFFERENCE = 1e-4
 
 
 # ---- intervals of standard deviations and correlations ---------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Satterthwaite(NamedTuple):
     root : array (q, r)
         R at the estimate.
     moved : array (d, 2, q, r)
-        R at theta plus and minus `DIFFERENCE` along each coordinate; equal for a
+        R at theta plus and minus `SCALE_DIFFERENCE` along each coordinate; equal for a
         coordinate that is not free.
     theta : array (d, d)
         The covariance of theta.
@@ -266,7 +266,7 @@ class Satterthwaite(NamedTuple):
         G = self._gradients(L)
         v = np.square(G @ self.root).sum(1)
         up, down = np.square(G @ self.moved).sum(-1).swapaxes(0, 1)
-        g = ((up - down) / (2.0 * DIFFERENCE)).T
+        g = ((up - down) / (2.0 * SCALE_DIFFERENCE)).T
         with np.errstate(divide="ignore", invalid="ignore"):
             return 2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g)
 
@@ -337,7 +337,7 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
     roots = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:
         for side, s in enumerate((1.0, -1.0)):
-            moved = scales.theta + s * DIFFERENCE * np.eye(d)[k]
+            moved = scales.theta + s * SCALE_DIFFERENCE * np.eye(d)[k]
             roots[k, side] = problem.surface.estimate(moved)[1].root[columns]
     A = np.where(np.isfinite(scales.covariance), scales.covariance, 0.0)
     return Satterthwaite(
@@ -429,7 +429,7 @@ def _end(
     vanished scales and from correlations of -1 or 1."""
     surface = problem.surface
     top = surface(scales.theta).value
-    steps = DIFFERENCE * np.eye(len(scales.theta))
+    steps = SCALE_DIFFERENCE * np.eye(len(scales.theta))
     place = problem.model.design.ungrouped[j]
 
     def estimate(theta: Array) -> Array:
@@ -444,7 +444,7 @@ def _end(
             return -np.inf, np.zeros(len(theta))
         b, v = estimate(theta)
         moves = [estimate(theta + e) - estimate(theta - e) for e in steps]
-        db, dv = np.transpose(moves) / (2.0 * DIFFERENCE)
+        db, dv = np.transpose(moves) / (2.0 * SCALE_DIFFERENCE)
         root = float(np.sqrt(v * r))
         slopes = side * db + (r * dv + v * 2.0 * local.gradient) / (2.0 * root)
         return side * b + root, slopes

@@ -14,7 +14,9 @@ from probreg.linalg import unit_diagonal
 
 Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
-_POINTS = 2**16  # points of a Sobol sequence: p-values near 0.05 are accurate to 2e-4
+_SOBOL_POINTS = (
+    2**16
+)  # points of a Sobol sequence: p-values near 0.05 are accurate to 2e-4
 
 
 NO_TESTS = (
@@ -127,7 +129,7 @@ def adjust_tests(
         family = str(R)
         if adjust == "tukey":
             family += " pairs"
-        words = f"single-step over {family}, the joint distribution by {_POINTS:,} points{note}"
+        words = f"single-step over {family}, the joint distribution by {_SOBOL_POINTS:,} points{note}"
     return AdjustedTests(p, critical, words, p_alone)
 
 
@@ -151,7 +153,7 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
     root = axes[:, keep] * np.sqrt(values[keep])
     u = scipy.stats.qmc.Sobol(
         root.shape[1] + (df is not None), rng=np.random.default_rng(0)
-    ).random(_POINTS)
+    ).random(_SOBOL_POINTS)
     z = scipy.stats.norm.ppf(np.clip(u[:, : root.shape[1]], 1e-16, 1.0 - 1e-16))
     if df is None:
         scale = 1.0
@@ -159,6 +161,7 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
         scale = np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
     rows = max(1, at_once // len(se))
     parts = [
-        np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)
+        np.abs(z[i : i + rows] @ root.T).max(axis=1)
+        for i in range(0, _SOBOL_POINTS, rows)
     ]
     return np.concatenate(parts) * scale

@@ -173,9 +173,11 @@ def _set_limits(ax: Any, rows: list[Array | None]) -> None:
 # ---- prior, likelihood and posterior of each coefficient on one axis ------------------------------------------------
 
 
-MOST = 12  # coefficients in one picture
-_DRAWS = 4000  # of the prior
-_SCORES = ndtri((np.arange(_DRAWS) + 0.5) / _DRAWS)  # a sample of a normal distribution
+MOST_COEFFICIENTS = 12  # coefficients in one picture
+_DRAWS_OF_PRIOR = 4000  # of the prior
+_SCORES = ndtri(
+    (np.arange(_DRAWS_OF_PRIOR) + 0.5) / _DRAWS_OF_PRIOR
+)  # a sample of a normal distribution
 
 
 @check_arguments
@@ -220,7 +222,7 @@ def prior_weight(fit: Fit, *, figsize: Size | None = None) -> Figure:
         raise Incompatible(
             "no coefficient has a prior to draw: priors are flat or belong to smooth functions"
         )
-    shown = numbers[:MOST]
+    shown = numbers[:MOST_COEFFICIENTS]
     ml, se, _ = maximum_likelihood(fit)
     prior = _prior_draws(fit)
     posterior = _posterior_draws(fit)
@@ -232,8 +234,8 @@ def prior_weight(fit: Fit, *, figsize: Size | None = None) -> Figure:
         label(ax, title=shorten(fit.parameter_names[i], 40))
     top_legend(fig, axes[0])
     note = "densities with maximum 1, in the units of the coefficient"
-    if len(numbers) > MOST:
-        note += f"; {MOST} of {len(numbers)} coefficients"
+    if len(numbers) > MOST_COEFFICIENTS:
+        note += f"; {MOST_COEFFICIENTS} of {len(numbers)} coefficients"
     footnote(fig, note)
     return fig
 
@@ -247,11 +249,11 @@ def _prior_draws(fit: Fit) -> Array:
     """Return draws (draws, parameters) of the reported coefficients from their prior, nan for those that cannot be drawn."""
     model = fit.model
     rng = np.random.default_rng(0)
-    sigma = np.full(_DRAWS, model.noise(fit.aux))
-    beta = np.full((_DRAWS, *model.shape), np.nan)
+    sigma = np.full(_DRAWS_OF_PRIOR, model.noise(fit.aux))
+    beta = np.full((_DRAWS_OF_PRIOR, *model.shape), np.nan)
     with suppress(ProbregError):
         beta, _ = model.joint.sample_with_hyper(rng, beta.shape, sigma, proper=True)
-    return reported_coefficients(model, beta).reshape(_DRAWS, -1)
+    return reported_coefficients(model, beta).reshape(_DRAWS_OF_PRIOR, -1)
 
 
 def _posterior_draws(fit: Fit) -> Array:

@@ -27,7 +27,7 @@ from probreg.show.plot.fitted import (
     draw_points,
 )
 from probreg.show.plot.observations import (
-    FEW,
+    FEW_VALUES,
     ReferenceGrid,
     bin_means,
     count_censored,
@@ -186,7 +186,7 @@ def draw_predictions(
         rows, prob, what=what, offset=offset, groups=grid.groups or None
     )
     first, *others = values
-    is_curve = first in grid.numbers and len(values[first]) > FEW
+    is_curve = first in grid.numbers and len(values[first]) > FEW_VALUES
     names = [
         [f"{shorten(name, 24)} = {format_value(v)}" for v in values[name]]
         for name in others
@@ -323,7 +323,7 @@ def _describe_data(
 ) -> str:
     """Describe the marks of the observed rows."""
     words = "Crosses: observed shares" if classes else f"Points: {data_word(fit)}"
-    numbers = [k for k in values if k in grid.numbers and len(values[k]) <= FEW]
+    numbers = [k for k in values if k in grid.numbers and len(values[k]) <= FEW_VALUES]
     if numbers:
         words += f", at the nearest value of {', '.join(numbers)}"
     return words

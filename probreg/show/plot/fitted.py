@@ -34,7 +34,7 @@ from probreg.show.plot.observations import (
 from probreg.show.plot.style import (
     GREY,
     LIGHT,
-    MANY,
+    MANY_MARKS,
     Size,
     footnote,
     label,
@@ -306,7 +306,7 @@ def draw_points(ax: Any, fit: Fit, x: Array, rows: Array, **look: Any) -> None:
     area = np.full(len(y), 18.0 if len(y) <= 300 else 8.0)
     if w is not None:
         area = np.maximum(area * w / w.mean(), 1.0)
-    style = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY}
+    style = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY_MARKS}
     if binary:
         style |= {"facecolors": "none", "zorder": 2.5}
     else:
@@ -517,7 +517,7 @@ def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
         look = {"color": GREY, "markersize": 6, "alpha": 0.6}
         look |= {"transform": ax.get_xaxis_transform()}
         y = np.full(len(points), 0.015)
-        ax.plot(points[:, 0], y, "|", rasterized=len(points) > MANY, **look)
+        ax.plot(points[:, 0], y, "|", rasterized=len(points) > MANY_MARKS, **look)
 
 
 def _draw_surface(fig: Any, ax: Any, data: Any, points: Array) -> None:
@@ -533,7 +533,7 @@ def _draw_surface(fig: Any, ax: Any, data: Any, points: Array) -> None:
     fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)
     if len(points):
         dots = {"color": mark(1)["color"], "markersize": 2.5}
-        ax.plot(*points.T, ".", rasterized=len(points) > MANY, **dots)
+        ax.plot(*points.T, ".", rasterized=len(points) > MANY_MARKS, **dots)
 
 
 def _describe_bands(fit: Fit, prob: float) -> str:

@@ -108,7 +108,7 @@ def bin_means(
 
 
 N_POINTS = 61  # of a curve
-FEW = 5  # values of a variable, which are drawn one by one
+FEW_VALUES = 5  # values of a variable, which are drawn one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class ReferenceGrid:
         levels = categories(self.fit.model.design).get(name)
         if levels is None:
             levels = np.unique(np.asarray(self.table[name])).tolist()
-        if name not in self.numbers or len(levels) <= FEW:
+        if name not in self.numbers or len(levels) <= FEW_VALUES:
             return levels
         x = np.asarray(self.table[name], dtype=float)
         if curve:
@@ -216,7 +216,7 @@ class ReferenceGrid:
             for k, v in self.typical.items()
             if k not in omitted
         ]
-        if len(values) > FEW:
+        if len(values) > FEW_VALUES:
             values = [f"{len(values)} others at their mean or most frequent value"]
         if groups:
             values.append(f"effects of {', '.join(groups)} at zero")

@@ -12,7 +12,7 @@ Size = PositivePair  # inches, width and height
 
 INK, GREY, LIGHT = "#222222", "#6e6e6e", "#d4d4d4"
 SMALL, NORMAL = 8.5, 9.5  # points
-MANY = 400  # marks; more are drawn as one image, so that a file stays small
+MANY_MARKS = 400  # marks; more are drawn as one image, so that a file stays small
 DASHED = (0, (4, 2))
 # of zero and of the diagonal
 REFERENCE: dict[str, Any] = {
@@ -175,7 +175,9 @@ def points(ax: Any, x: Any, y: Any, **settings: Any) -> None:
     """Draw the rows of the data as grey rings, small if there are many."""
     n = len(x)
     rings = {"facecolors": "none", "edgecolors": GREY, "linewidths": 0.8}
-    ax.scatter(x, y, 16 if n < 300 else 7, rasterized=n > MANY, **rings | settings)
+    ax.scatter(
+        x, y, 16 if n < 300 else 7, rasterized=n > MANY_MARKS, **rings | settings
+    )
 
 
 def top_legend(fig: Figure, source: Any) -> None:

@@ -25,7 +25,7 @@ from probreg.show.plot.style import (
 
 Array = np.ndarray
 ALL = 8  # columns up to which all are named
-FEW = 6  # named columns among more: those with the largest coefficients
+FEW_NAMES = 6  # named columns among more: those with the largest coefficients
 
 
 @check_arguments
@@ -114,7 +114,7 @@ def path(
         )
     if len(columns) > ALL:
         notes.append(
-            f"{FEW} of {len(columns)} columns are named, grey curves may leave the frame"
+            f"{FEW_NAMES} of {len(columns)} columns are named, grey curves may leave the frame"
         )
     if len(outcomes) > max_panels:
         notes.append(f"the first {max_panels} of {len(outcomes)} outcomes")
@@ -129,7 +129,7 @@ def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array
         size = np.abs(curves[int(np.argmin(np.abs(np.log(scales / scale))))])
     labelled = np.arange(curves.shape[1])
     if len(labelled) > ALL:
-        labelled = np.argsort(-np.nan_to_num(size), kind="stable")[:FEW]
+        labelled = np.argsort(-np.nan_to_num(size), kind="stable")[:FEW_NAMES]
     return labelled[np.argsort(-curves[-1, labelled], kind="stable")]
 
 

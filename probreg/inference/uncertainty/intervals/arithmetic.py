@@ -10,7 +10,7 @@ from probreg.errors import Incompatible
 from probreg.special import ndtr, ndtri, stdtr, stdtrit
 
 Array = np.ndarray
-FEW = 2**15  # numbers that NumPy sorts before compiled code is loaded
+FEW_NUMBERS = 2**15  # numbers that NumPy sorts before compiled code is loaded
 
 
 def quantile(prob: float, df: Array | float | None) -> Any:
@@ -70,7 +70,7 @@ def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
     >>> quantile_pair(np.arange(5.0), 0.25, 0.5)
     (np.float64(1.0), np.float64(2.0))
     """
-    if draws.size < FEW or len(draws) < 2:
+    if draws.size < FEW_NUMBERS or len(draws) < 2:
         lower, upper = np.quantile(draws, [low, high], axis=0)
         return lower, upper
     from probreg.compiled.quantiles import quantiles_of_rows
