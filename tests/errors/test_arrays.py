@@ -138,7 +138,10 @@ DOORS = {
     ),
     "lags": (lambda bad: online.lags(bad(Y), 2), r"s\[3\] is nan"),
     "scores": (lambda bad: scores.brier(bad(ONE_OF_TWO), np.full(N, 0.5)), "in row 3"),
-    "folds": (lambda bad: _folds_from_labels(bad(ONE_OF_TWO), N), "fold of row 3"),
+    "folds": (
+        lambda bad: _folds_from_labels(as_array(bad(ONE_OF_TWO), "folds"), N),
+        "fold of row 3",
+    ),
     "clusters": (
         lambda bad: FIT.covariance("cluster", groups=bad(ONE_OF_TWO)),
         "row 3 has no group",
@@ -250,7 +253,7 @@ def test_a_response_that_has_a_name_keeps_it():
         (lambda: pr.kernel_ridge(X, Y, kernel="rbf", lam=1.0, basis=[]), r"basis is text, got \[\]"),
         (lambda: pr.kernel_ridge(X, Y, kernel="rbf", lam=1.0, basis=""), "kind is one of exact"),
         (lambda: FIT.covariance("cluster", groups=pd.array([1, None] * (N // 2), dtype="Int64")), "row 1 has no group"),
-        (lambda: _folds_from_labels(pd.array([True, None] * (N // 2), dtype="boolean"), N), "fold of row 1 is missing"),
+        (lambda: _folds_from_labels(as_array(pd.array([True, None] * (N // 2), dtype="boolean"), "folds"), N), "fold of row 1 is missing"),
         (lambda: pr.gam("y ~ s(x, k=4)", {"y": Y, "x": Y}, df={1: 2.0}), "1 is no smooth function of the model; it has"),
         (lambda: pr.bias_variance(FIT.model, FIT, scales=[[1.0, 2.0], [3.0]]), "scales is no array"),
         (lambda: pr.censored(Y, ONE_OF_TWO[:-1]), r"one number per row in each part, got shapes y= \(8,\), event= \(7,\)"),

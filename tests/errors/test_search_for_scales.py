@@ -105,7 +105,7 @@ def test_a_jump_that_the_search_rises_to_is_a_maximum():
     assert found.theta[0] == pytest.approx(1.0, abs=1e-6)
 
 
-def test_a_length_without_bound_has_a_remedy(monkeypatch):
+def test_a_length_without_bound_has_a_note(monkeypatch):
     """The function is a straight line: the evidence has no maximum, and rounding ends the search somewhere on its way."""
     search = evidence_problem.maximise_log_scales
 
@@ -115,5 +115,5 @@ def test_a_length_without_bound_has_a_remedy(monkeypatch):
 
     monkeypatch.setattr(evidence_problem, "maximise_log_scales", stopped)
     data = {"x": TABLE["x"][:20], "y": TABLE["x"][:20] + 0.1 * ETA[:20]}
-    with pytest.raises(pr.NotConverged, match=r"length\[gp\(x\)\].* straight line"):
-        pr.fit(pr.Model.from_formula("y ~ gp(x)", data))
+    fit = pr.fit(pr.Model.from_formula("y ~ gp(x)", data))
+    assert any("length hardly change the evidence" in str(note) for note in fit.notes)
