@@ -785,3 +785,13 @@ def test_effects_over_a_grouping_factor_are_those_of_its_groups(school):
     assert sum(len(c.get_offsets()) for c in _data_points(fig)) == 100
     assert "effects of room at zero" in fig.get_supxlabel()
     assert len(plot.effects(fit, condition=["x", "school"]).axes[0].lines) == 5
+
+
+def test_a_curve_over_a_number_that_is_a_group_too_has_effects_of_zero():
+    rng = np.random.default_rng(0)
+    year = np.repeat(np.arange(12.0), 6)
+    data = {"year": year, "y": 0.1 * year + rng.normal(size=72)}
+    data["y"] += rng.normal(size=12)[year.astype(int)]
+    fit = pr.fit(pr.Model.from_formula("y ~ year + (1 | year)", data))
+    fig = plot.effects(fit, condition="year")
+    assert "effects of year at zero" in fig.get_supxlabel()
