@@ -98,14 +98,12 @@ class FitPair:
         if not same_prior(base, fit):
             differs[Cause.PRIOR] = ""
         # of the values that a model holds, those that the evidence found are not fixed
-        fixed = [
+        fixed_a, fixed_b = (
             {k: v for k, v in m.fixed.items() if k not in f.solution.hyper}
             for m, f in ((a, base), (b, fit))
-        ]
+        )
         for name in a.likelihood.nuisance:
-            if a.likelihood == b.likelihood and fixed[0].get(name) != fixed[1].get(
-                name
-            ):
+            if a.likelihood == b.likelihood and fixed_a.get(name) != fixed_b.get(name):
                 differs.setdefault(Cause.FIXED_PARAMETER, name)
         for name in a.unknown:
             if name in b.unknown and a.aux_prior(name) != b.aux_prior(name):
@@ -202,8 +200,9 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
         differs[Cause.MEAN_DF] = ""
     if (found[0] and sampled[1]) or (sampled[0] and found[1]):
         differs[Cause.SCALE_UNCERTAINTY] = ""
-    points = [s.points for f in (base, fit) if (s := f.solution.effect_scales)]
-    if len(set(points)) == 2:
+    effect_scales = [f.solution.effect_scales for f in (base, fit)]
+    points = {s.points for s in effect_scales if s is not None}
+    if len(points) == 2:
         differs[Cause.POINTS] = ""
     first, second = scale_priors(base), scale_priors(fit)
     for name in first | second:

@@ -166,8 +166,8 @@ def _interval_ends(fit: Fit, kind: str, prob: float) -> Array:
     return np.array([interval[end].values.ravel() for end in ("lower", "upper")])
 
 
-# by kind of interval; "auto" for the others
-_METHODS: dict[str, str | Method] = {
+# the methods of the fits in a simulation, by kind of interval; "auto" for the others
+_METHOD_OF_KIND: dict[str, str | Method] = {
     "bootstrap": Bootstrap(reps=199),
     "eti": "posterior",
     "hdi": "posterior",
@@ -278,7 +278,7 @@ def coverage(
         kinds = [first, "HC3", "profile", "score"]
     names_of_kinds = _check_kinds(kinds)
     for kind in names_of_kinds:
-        reason = METHODS.resolve(_METHODS.get(kind, "auto")).obstacle(model)
+        reason = METHODS.resolve(_METHOD_OF_KIND.get(kind, "auto")).obstacle(model)
         if reason:
             raise Incompatible(f"{kind}: {reason}")
     if callable(truth.mean if isinstance(truth, Truth) else truth):
@@ -338,7 +338,7 @@ def _once(
     seed = int(rng.integers(2**31))
     ends: dict[str, Array | str] = {}
     for kind in kinds:
-        method = _METHODS.get(kind, "auto")
+        method = _METHOD_OF_KIND.get(kind, "auto")
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
         estimate = fits[method]

@@ -136,8 +136,8 @@ class LazyColumns(ImplicitMatrix):
         return np.flatnonzero(is_head)
 
     def __getitem__(self, key: Any) -> Any:
-        key = key if isinstance(key, tuple) else (key,)
-        rows, columns = (*key, slice(None))[:2]
+        rows, *others = key if isinstance(key, tuple) else (key,)
+        columns: Any = others[0] if others else slice(None)
         if isinstance(columns, slice) and columns == slice(None):
             if isinstance(rows, int | np.integer):
                 return np.asarray(self[[int(rows)]])[0]

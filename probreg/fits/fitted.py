@@ -11,7 +11,7 @@ from probreg.arguments.scalars import DataArray, Dataset
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.inference import Method, Solution, Status
-from probreg.inference.base import is_exact
+from probreg.inference.base import has_zero_noise
 from probreg.inference.status import Note, Topic, important_note
 from probreg.model.model import Model
 
@@ -160,7 +160,7 @@ class Fitted:
         require_predictive(self)
         if solution.df is not None and solution.df <= 0:
             return np.nan  # as many coefficients as rows: sigma has no estimate
-        if is_exact(self.model, solution):
+        if has_zero_noise(self.model, solution):
             return np.inf
         return float(self.model.log_lik(solution.beta, **solution.aux))
 

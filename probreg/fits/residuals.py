@@ -14,7 +14,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fitted import Fitted, require_predictive
 from probreg.fits.inference_data import label_rows
 from probreg.fits.prediction import predictive
-from probreg.inference.base import is_exact
+from probreg.inference.base import has_zero_noise
 from probreg.likelihoods import (
     DifferentiableLikelihood,
     Likelihood,
@@ -116,7 +116,7 @@ def noiseless_obstacle(fit: Fitted) -> str | None:
     """Return why all residuals are zero up to rounding, or None if they are not."""
     sigma = fit.model.noise(fit.aux, None)
     y = fit.model.design.observed
-    if is_exact(fit.model, fit.solution):
+    if has_zero_noise(fit.model, fit.solution):
         size = ""
     elif sigma is None or sigma > _ROUNDING_OF_SIGMA * np.abs(y).max():
         return None

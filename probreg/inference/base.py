@@ -406,7 +406,7 @@ def hold_at_limits(model: Model, solution: Solution) -> Model:
     return hold_aux_at_limits(model, solution.aux, solution.status)
 
 
-def is_exact(model: Model, solution: Solution) -> bool:
+def has_zero_noise(model: Model, solution: Solution) -> bool:
     """Return whether an unknown nuisance parameter vanished, so that the fit meets every response exactly."""
     unknown = hold_at_limits(model, solution).unknown
     return any(solution.aux.get(name) == 0 for name in unknown)

@@ -77,9 +77,8 @@ Shape = tuple[int, ...]
 AuxValues = Mapping[str, Any]  # nuisance parameters by name
 Levels = tuple[Level, ...]
 Start = tuple[Array, dict[str, float]]  # eta (n, m) and nuisance parameters
-LineAndSlopes = tuple[
-    Array, Array, Array
-]  # link(mean), and its slopes over eta and the log of each nuisance parameter
+# link(mean), and its slopes over eta and the log of each nuisance parameter
+LineAndSlopes = tuple[Array, Array, Array]
 PymcVariable = tuple[Any, dict[str, Any]]  # PyMC's distribution and its parameters
 Support = Literal["real", "positive", "unit"]  # the line, (0, inf) and (0, 1)
 
@@ -491,6 +490,10 @@ class DifferentiableLikelihood(Likelihood):
     def fisher_information(self, eta: Array, **aux: Any) -> Array | None:
         """The Fisher information of rows eta (n, m), also where `information` approximates it for starts; None without a formula."""
         return self.information(eta, **aux) if self.exact_information else None
+
+    def joint_information(self, eta: Array, aux: AuxValues) -> Array | None:
+        """The Fisher information over eta and the log of the one nuisance parameter, (..., n, 2, 2); None without a formula."""
+        return None
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
         """d information / d eta, shape (..., n, m, m, m), the last axis for eta; by differences of fourth order."""

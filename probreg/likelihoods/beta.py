@@ -156,7 +156,9 @@ class Beta(MeanByLink, BetaShapes):
     def joint_information(self, eta: Array, aux: AuxValues) -> Array:
         """The Fisher information over (eta, log phi), (..., n, 2, 2)."""
         zero = np.zeros(eta.shape[:-1])
-        return self._expand(zero, zero, eta, aux)[1]  # the slopes have mean 0
+        return self._expand_log_density(zero, zero, eta, aux)[
+            1
+        ]  # the slopes have mean 0
 
     def _log_shape_slopes(
         self, y: Array, a: Array, b: Array, phi: Any
@@ -174,13 +176,13 @@ class Beta(MeanByLink, BetaShapes):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         slopes = self._log_shape_slopes(y, *self.shapes(eta, aux), aux["phi"])
-        expansion = self._expand(*slopes, eta, aux)
+        expansion = self._expand_log_density(*slopes, eta, aux)
         return ValueGradHessian(self.log_prob(y, eta, **aux), *expansion)
 
-    def _expand(
+    def _expand_log_density(
         self, A: Any, B: Any, eta: Array, aux: AuxValues
     ) -> tuple[Array, Array]:
-        """Return the gradient and curvature of log p with the slopes A and B over log a and log b."""
+        """Return the gradient and the curvature of log p, with its slopes A and B over log a and log b."""
         a, b = self.shapes(eta, aux)
         phi = aux["phi"]
         return expand_shapes(

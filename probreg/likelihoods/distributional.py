@@ -215,13 +215,15 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         if not base.exact_information:
             return None
         if not self.is_discrete:
-            if len(base.nuisance) > 1 or not hasattr(base, "joint_information"):
+            if len(base.nuisance) > 1:
                 return None
             return base.joint_information(*self.split_predictors(eta, known))
         # the mean of the curvature over y = 0, 1, ...
         total = np.zeros((len(eta), m, m))
         left = np.ones(len(eta))
-        for k in np.arange(100_000.0):  # larger counts take too long
+        # more terms take longer than some ten seconds
+        most = min(100_000.0, 1e8 // len(eta))
+        for k in np.arange(most):
             y = self.join(np.full(len(eta), k), **known)
             with np.errstate(all="ignore"):  # beyond the number of trials
                 local = self.value_grad_hessian(y, eta, **known)

@@ -38,9 +38,8 @@ def of_poissons(
 
     almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     eta = eta[..., 0].T
-    few = eta.max(1) <= np.log(
-        MOST_POISSON_MEAN
-    )  # nan too is left to the general search
+    # nan too is left to the general search
+    few = eta.max(1) <= np.log(MOST_POISSON_MEAN)
     quantiles = np.full(len(eta), np.nan)
     few_quantiles = np.empty(int(few.sum()))
     if prob < almost_one:

@@ -17,9 +17,8 @@ from probreg.compiled.cache import cached_njit
 from probreg.online.updates import IMPLICIT, NORMALISED, Setup
 
 Array = NDArray[Any]
-RoundArrays = tuple[
-    Array, Array, Array, Array, Array
-]  # the fields of updates.RoundArrays
+# the fields of updates.RoundArrays
+RoundArrays = tuple[Array, Array, Array, Array, Array]
 compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
@@ -31,9 +30,8 @@ _perceptron = njit(losses._perceptron)
 _logistic = njit(losses._logistic)
 
 
-HUGE = np.finfo(
-    float
-).max  # abs(v) <= HUGE is false for a NaN too; isfinite takes v - v, which reassociation makes 0
+# abs(v) <= HUGE is false for a NaN too; isfinite takes v - v, which reassociation makes 0
+HUGE = np.finfo(float).max
 
 
 @inline

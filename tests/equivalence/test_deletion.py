@@ -8,6 +8,7 @@ import pytest
 from scipy.linalg import fractional_matrix_power
 
 import probreg as pr
+from probreg.diagnostics.after import fit_arrays
 from probreg.diagnostics.after.fit_arrays import (
     deletion_arrays,
     draw_replicates,
@@ -239,3 +240,14 @@ def test_a_row_without_which_the_curvature_is_negative_has_no_deletion() -> None
     assert np.isnan(measures.cook).values.tolist() == [True] + [False] * 8
     with pytest.raises(pr.DataError, match="row 0 has a leverage of at least 1"):
         fit.covariance("HC3")
+
+
+def test_the_limit_of_simulated_shares_counts_nuisance_parameters_as_predictors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fit = fit_of("weibull")
+    n = fit.model.design.n
+    for limit, is_simulated in ((2 * n, True), (2 * n - 1, False)):
+        monkeypatch.setattr(fit_arrays, "FEW_OBSERVATIONS", limit)
+        share = simulated_p_value(fit, largest_cook, arrays=deletion_arrays)
+        assert (share is not None) == is_simulated

@@ -31,7 +31,7 @@ from probreg.fits.leave_out.rows import (
     log_mean_density,
 )
 from probreg.inference import Status
-from probreg.inference.base import is_exact
+from probreg.inference.base import has_zero_noise
 from probreg.likelihoods import OfTrials
 from probreg.system.terminal import progress_bar
 from probreg.tables import PrintsTable, Table
@@ -265,7 +265,7 @@ def _unusable(fit: Fit) -> str | None:
     solution = fit.solution
     if solution.status is Status.NO_MAXIMUM:
         return f"{solution.status.value} ({solution.detail})"
-    if exact_fit(fit) or is_exact(fit.model, solution):
+    if exact_fit(fit) or has_zero_noise(fit.model, solution):
         return "the fit meets every response exactly, so that its density has no bound"
     if fit.method.probabilities:
         return None

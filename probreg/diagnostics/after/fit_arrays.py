@@ -307,22 +307,21 @@ def simulated_p_value(
 ) -> float | None:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
-    None for more than 500 observations, and if they cannot be counted one by one.
+    None if observations times predictors of the arrays are more than 500, and if observations cannot be counted one by one.
 
     Drawing stops early if the probability is clearly not small. If no data set reaches T, the result is the
     smaller of one in their number and `beyond`, the asymptotic p-value. `ordered`: the statistic depends on the order of
     rows; otherwise the result does not depend on it.
     """
     design = fit.model.design
-    if (
-        design.weight_kind == "sampling"
-        or design.total * fit.model.shape[1] > FEW_OBSERVATIONS
-    ):
+    if design.weight_kind == "sampling" or design.total > FEW_OBSERVATIONS:
         return None
     try:
         require_counts(fit, 1)
         pieces = fit.once(arrays)
     except NotApplicable:
+        return None
+    if design.total * pieces.Z.shape[1] > FEW_OBSERVATIONS:
         return None
     rows = design.row_of_observations
     if not ordered:

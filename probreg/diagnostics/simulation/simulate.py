@@ -31,9 +31,8 @@ class Simulation(NamedTuple):
     beta: Array  # (p, m)
     aux: dict[str, float]  # the unknown nuisance parameters
     model: Model
-    hyper: dict[
-        str, float
-    ]  # standard deviations and correlations of effects that vary by a group
+    # standard deviations and correlations of effects that vary by a group
+    hyper: dict[str, float]
 
 
 @check_arguments

@@ -217,9 +217,10 @@ def _read_labels(
             f"places of rows of weight 0: expected increasing numbers below {n}"
         )
     labels = None
-    for name, labels in decode_columns(tables, n).items():
+    for name, values in decode_columns(tables, n).items():
+        labels = values
         if re.fullmatch(r"(datetime|timedelta)64\[([unm]?s|[DhmMWY])\]", name):
-            labels = labels.astype(np.int64).view(name)
+            labels = values.astype(np.int64).view(name)
         elif name != "labels":
             raise DataError(f"labels of rows as {name!r:.40}: expected dates or times")
     absent = AbsentRows(places, None if labels is None else labels[places])

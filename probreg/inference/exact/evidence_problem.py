@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import compress
 from operator import attrgetter
 from typing import Any
 
@@ -456,7 +457,7 @@ class EvidenceProblem:
                 give = f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             reason = f"the evidence increases as {name} goes to 0, because the columns can reproduce the response"
             raise Incompatible(f"{self.method}: {reason}; fix {name}{give}")
-        if top.ended or (top.steps < max_steps and self._endless(top).any()):
+        if top.ended or (top.steps < max_steps and self._is_large(top).any()):
             return
         # a start may end on a plateau below the best maximum, such as at lengths so
         # small that rows are independent
@@ -473,7 +474,7 @@ class EvidenceProblem:
             f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
         )
 
-    def _endless(self, top: EvidenceMaximum) -> Array:
+    def _is_large(self, top: EvidenceMaximum) -> Array:
         """Return whether each length, or other hyperparameter of columns, is so large that the evidence hardly depends on it, (d,)."""
         d = len(self.groups.scaling)
         far = top.theta[:d] > self.starts[0][:d] + _FAR_UP
@@ -665,13 +666,10 @@ class EvidenceProblem:
             elif isinstance(g.prior, ProcessPrior):
                 texts = ", ".join(f"{name} {v:.6g}" for name, v in values.items())
                 text = f"{self.named(g)}: {texts} at the maximum"
-                marks = self._endless(top)[place]
-                endless = [
-                    name for name, is_endless in zip(values, marks) if is_endless
-                ]
-                if endless:
-                    text = f"{self.named(g)}: {texts}; larger values of {' and '.join(endless)} hardly change the evidence"
-                if any(map(is_length, endless)):
+                large = list(compress(values, self._is_large(top)[place]))
+                if large:
+                    text = f"{self.named(g)}: {texts}; larger values of {' and '.join(large)} hardly change the evidence"
+                if any(map(is_length, large)):
                     text += ", because the process is close to linear in this input, which could be a column in place of the process"
                 others.append(important_note(Topic.SCALES, text))
                 error = g.prior.error_at(values)

@@ -12,9 +12,8 @@ from probreg.data.formula.functions import variables
 from probreg.errors import DataError, such_rows
 
 Array = np.ndarray
-SmallSample = Literal[
-    "stata", "each", "full", "none"
-]  # the factor of "cluster" and "HAC" covariances
+# the factor of "cluster" and "HAC" covariances
+SmallSample = Literal["stata", "each", "full", "none"]
 
 
 def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:

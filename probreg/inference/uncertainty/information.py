@@ -27,8 +27,8 @@ from probreg.inference.base import (
     Array,
     Solution,
     Status,
+    has_zero_noise,
     hold_at_limits,
-    is_exact,
     log_names,
 )
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
@@ -579,7 +579,7 @@ def estimate_of(
         raise NotConverged(
             f"{purpose} does not exist: {solution.status.value} ({solution.detail})"
         )
-    if is_exact(model, solution):
+    if has_zero_noise(model, solution):
         raise NotConverged(
             f"{purpose} does not exist: the fit meets every response exactly, so {_AT_ZERO}"
         )

@@ -14,9 +14,8 @@ from probreg.linalg import unit_diagonal
 
 Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
-_SOBOL_POINTS = (
-    2**16
-)  # points of a Sobol sequence: p-values near 0.05 are accurate to 2e-4
+# points of a Sobol sequence: p-values near 0.05 are accurate to 2e-4
+_SOBOL_POINTS = 2**16
 
 
 NO_TESTS = (

@@ -175,9 +175,8 @@ def _set_limits(ax: Any, rows: list[Array | None]) -> None:
 
 MOST_COEFFICIENTS = 12  # coefficients in one picture
 _DRAWS_OF_PRIOR = 4000  # of the prior
-_SCORES = ndtri(
-    (np.arange(_DRAWS_OF_PRIOR) + 0.5) / _DRAWS_OF_PRIOR
-)  # a sample of a normal distribution
+# a sample of a normal distribution
+_SCORES = ndtri((np.arange(_DRAWS_OF_PRIOR) + 0.5) / _DRAWS_OF_PRIOR)
 
 
 @check_arguments
