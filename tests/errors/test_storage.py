@@ -14,7 +14,7 @@ import pytest
 
 import probreg as pr
 from probreg.data import moments
-from probreg.fits.storage import schema
+from probreg.fits.storage import read, schema
 from probreg.inference import Method
 from probreg.priors import Normal
 from tests.conftest import covering
@@ -495,3 +495,17 @@ def test_the_page_states_the_formats():
     page = pathlib.Path(pr.__file__).parents[1] / "docs" / "explanation" / "storage.md"
     assert f'"format": {schema.FORMAT}' in page.read_text()
     assert f'"{moments.FORMAT}"' in page.read_text()
+
+
+def test_labels_of_rows_that_are_neither_dates_nor_text_are_not_read(
+    monkeypatch, tmp_path
+):
+    rows = {"x": [1.0, 2.0, 3.0], "y": [1.0, 3.0, 2.0]}
+    table = pd.DataFrame(rows, index=pd.to_datetime(DATES[:3]))
+    fit = pr.fit(pr.Model.from_formula("y ~ x", table))
+    path = fit.save(tmp_path / "fit.nc", rows=True)
+    decode = read.decode_columns
+    renamed = lambda *args: {f"complex {k}": v for k, v in decode(*args).items()}
+    monkeypatch.setattr(read, "decode_columns", renamed)
+    with pytest.raises(pr.DataError, match="expected dates or times"):
+        pr.load_fit(path)
