@@ -86,7 +86,7 @@ class _PairCauses:
 
     @cached_property
     def explanation(self) -> Explanation:
-        tolerance = 1e-4  # SE, to which shares are summed
+        tolerance = 1e-4  # in SE, of the sum of shares
         return explain_fits(self.pair, tolerance)
 
     @cached_property
@@ -199,9 +199,8 @@ class _PairCauses:
 
     def _is_skewed(self, rows: Rows) -> bool:
         """Return whether a posterior is skew beyond the standard error of the skewness of its draws."""
-        slight_skewness = (
-            0.1  # a skewness that moves a mean by a twentieth of a standard deviation
-        )
+        # a skewness that moves a mean by a twentieth of a standard deviation
+        slight_skewness = 0.1
         for fit, row in zip(self.pair.fits, rows):
             if summary(fit) == "posterior":
                 error = row["mcse"] / row["error"]

@@ -283,9 +283,8 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None) -> Explanation:
     refuse_unlike(first, base, second, second_fit, differing_terms((base, second_fit)))
     for fit in (base, second_fit):
         refuse_written_out(fit.solution, "explain")
-    tolerance = (
-        5e-9  # SE, to which shares are known; what is left of a sum is in the largest
-    )
+    # in SE, of a share; the largest share gets the remainder of the sum
+    tolerance = 5e-9
     return explain_fits(FitPair((first, second), (base, second_fit)), tolerance)
 
 
@@ -381,8 +380,8 @@ def _shares_along_path(
     ends: tuple[Estimates, Estimates],
     aux: tuple[str, ...],
 ) -> tuple[dict[SpecificCause, Step], bool]:
-    """Return the shares of the priors, then the steps of the second method minus those of the first, without rounding; and whether
-    exact results separate Monte Carlo error from the shape of the posterior."""
+    """Return the shares of the priors, then the steps of the second method minus the steps of the first, without rounding; and
+    whether exact results separate Monte Carlo error from the shape of the posterior."""
     separable = True
     shares = dict(zip(path.causes, np.stack([path.shift, path.log_ratio], 1)))
     for i, sign in enumerate((-1.0, 1.0)):
@@ -408,7 +407,7 @@ def _shares_along_path(
 # ---- text for the causes of a difference -----------------------------------------------------------------------------
 
 
-# SE, or of the log SE ratio, from which a share is not printed as 0: it has three decimals
+# in SE, or of the log SE ratio: a smaller share is printed as 0, with three decimals
 SMALLEST_SHARE = 5e-4
 _SUMMARIES = {
     "mode": "mode",

@@ -1,4 +1,4 @@
-"""Causes of a difference between two fits: facts in which their models and methods differ."""
+"""Causes of a difference between two fits: the differences of their models and methods."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -86,7 +86,7 @@ class FitPair:
 
     @cached_property
     def differences(self) -> dict[Cause, str]:
-        """The causes in which the models and methods differ, with the nuisance parameter that a cause concerns."""
+        """The differences of the models and methods, with the nuisance parameter that a cause concerns."""
         base, fit = self.fits
         a = base.stated_model
         b = fit.stated_model
@@ -97,7 +97,7 @@ class FitPair:
             differs[Cause.LIKELIHOOD] = ""
         if not same_prior(base, fit):
             differs[Cause.PRIOR] = ""
-        # of the values that a model holds, those that the evidence found are not fixed
+        # values that the evidence found are fixed in the model, but not by the user
         fixed_a, fixed_b = (
             {k: v for k, v in m.fixed.items() if k not in f.solution.hyper}
             for m, f in ((a, base), (b, fit))
@@ -187,7 +187,7 @@ def _terms_by_cause(
 
 def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
     """Return the differences of two fits with effects by group: ML takes the coefficients of the mean as known, a maximum takes the
-    scales as known, and the priors of the scales may differ, the first of which is named."""
+    scales as known, and the priors of the scales may differ. The first scale with different priors is named."""
     ml, found, sampled = [], [], []
     for f in (base, fit):
         scales = f.solution.effect_scales

@@ -223,7 +223,7 @@ def coverage(
     workers: Workers = 1,
     progress: Flag | None = None,
 ) -> Coverage:
-    """Simulate the coverage of intervals: the share of data sets in which they contain the truth, with its Monte Carlo error.
+    """Simulate the coverage of intervals: the share of data sets where they contain the truth, with its Monte Carlo error.
 
     Responses are drawn from the likelihood of `model` at `truth`, and each data set is fitted under the model's prior.
     A row of weight w counts as w rows. Data set k has its own seed, so that `workers` change nothing. Data sets without
@@ -356,7 +356,7 @@ def _once(
 
 
 def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
-    with warnings.catch_warnings(action="ignore"):  # what went wrong is counted
+    with warnings.catch_warnings(action="ignore"):  # failures are counted
         try:
             return fit_model(model, METHODS.resolve(method), seed=seed)
         except (ProbregError, np.linalg.LinAlgError) as error:

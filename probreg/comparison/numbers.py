@@ -35,8 +35,8 @@ NUMERIC_QUANTITIES = (
     "estimate", "error", "lower", "upper", "difference", "se_ratio", "prior_weight", "mcse", "skewness"
 )  # fmt: skip
 TEXT_QUANTITIES = ("kind", "prior")
-# decimals of the differences, in SE, by which parameters and causes are ranked: smaller ones are rounding errors, and equal ranks
-# keep the order of the model
+# parameters and causes are ranked by differences in SE with this number of decimals: further decimals are rounding errors, and equal
+# ranks keep the order of the model
 RANK_DECIMALS = 6
 
 

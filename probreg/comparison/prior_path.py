@@ -118,9 +118,9 @@ class PriorPath:
     `likelihood_alone` has these rows (of a Gaussian model their moments) and flat priors. `unknown` maps the nuisance parameters
     that the two do not fix at one value to their places in theta; vec beta = `columns` vec gamma; `report` (J, k + a) maps theta to
     the table, with nuisance parameters on the log scale; `members` (K, k) are the entries of the groups of columns with changing
-    priors; `held` are the log values of the parameters that a side fixes, None on the other side; `noise` is the name of the noise
+    priors; `held` has the log values of the parameters that a side fixes, None on the other side; `noise` is the name of the noise
     scale, "" for a likelihood without one; `quadratic` is whether the log priors of the coefficients are quadratic in theta; `units`
-    maps each held parameter to the unit w of its precision.
+    maps each fixed parameter to the unit w of its precision.
     """
 
     a: Model
@@ -237,7 +237,7 @@ class PriorPath:
         return PathLocal(theta, t, aux, priors, H, slope + g, H + P)
 
     def _hold(self, name: str, t: PathPoint) -> tuple[float, float, float]:
-        """Return the precision about the value at which a side fixes a parameter, its derivative by t, and the value."""
+        """Return the precision about the value that a side gives a fixed parameter, its derivative by t, and the value."""
         start, end = self.held[name]
         if start is not None and end is not None:
             return np.inf, 0.0, start + t.b * (end - start)
@@ -280,7 +280,7 @@ class PriorPath:
         """Return the mode over the free parameters by Newton steps, each halved until the slope along it has decreased; None if there is none."""
         inside = np.ix_(free, free)
         most_steps = 100  # to a mode
-        last_decrement = 1e-12  # squared distance to the mode in standard errors, at which a step is the last: its error is about the square
+        last_decrement = 1e-12  # a step at this squared distance to the mode, in standard errors, is the last: its error is about the square
         for _ in range(most_steps):
             if not np.isfinite(local.H).all():
                 return None

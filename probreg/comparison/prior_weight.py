@@ -233,7 +233,7 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
     model = replace(model, prior=Flat(), aux=model.fixed)
-    # also with rows, so that rounding is that of a saved fit
+    # also with rows, for the same rounding as in a saved fit
     if model.likelihood.least_squares:
         model = replace(model, design=design_of_moments(model.design.moments))
     H = model.value_grad_hessian(s.beta, **s.aux).curvature
@@ -305,7 +305,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     """Return the influence of the prior on each coefficient: prior weight, difference from maximum likelihood, pull, conflict.
 
     The prior weight of coefficient j is (P H^-1)_jj. A number that does not exist is nan: there is no maximum likelihood
-    estimate under separation, and no curvature at a kink. `prior_sensitivity` has the scale at which the conclusion changes.
+    estimate under separation, and no curvature at a kink. `prior_sensitivity` returns the scale that changes the conclusion.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     return p_values.ravel()
 
 
-# ---- sensitivity of coefficients to the scale of their priors: the scale at which the conclusion changes ------------
+# ---- sensitivity of coefficients to the scale of their priors: the scale that changes the conclusion ----------------
 
 
 class Change(StrEnum):
@@ -464,7 +464,7 @@ class Change(StrEnum):
 
 @check_arguments
 def prior_sensitivity(fit: Fit) -> DataFrame:
-    """Return the scale of its prior at which the conclusion on each coefficient changes.
+    """Return for each coefficient the scale of its prior that changes the conclusion on it.
 
     The scales of all priors are multiplied by one factor between 1/1024 and 1024; a small factor fixes the coefficients at the centre of
     the prior, a large one gives maximum likelihood. The result is the factor nearest to 1 at which a coefficient changes sign or its
@@ -478,7 +478,7 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     Returns
     -------
     DataFrame
-        One row per coefficient: `scale`, the prior scale in raw units at which the conclusion changes, `factor`, that scale over the
+        One row per coefficient: `scale`, the prior scale in raw units that changes the conclusion, `factor`, that scale over the
         stated one, and `change`; nan and "" if nothing changes, or for a flat prior.
 
     Raises
@@ -512,7 +512,8 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     if method.target != "mode":
         raise Incompatible("prior_sensitivity: no method finds the mode of this model")
     n, p = model.design.count, model.shape[0]
-    most_work = 5e6  # rows times columns squared, from which some dozens of fits are more than a moment
+    # rows times columns squared: some dozens of fits take too long above it
+    most_work = 5e6
     most_columns = 200  # columns, likewise
     if p > most_columns or (
         not model.likelihood.least_squares and n * p**2 > most_work

@@ -136,7 +136,7 @@ def refuse_unlike(
 def refuse_difference(
     names: tuple[str, str], facts: Mapping[str, Sequence[Any]], design: Design
 ) -> None:
-    """Raise DataError with the first fact in which two fits differ; None is unknown, an array has an entry for each row of `design`."""
+    """Raise DataError with the first difference between two fits; None is unknown, an array has an entry for each row of `design`."""
     for fact, (a, b) in facts.items():
         if a is None or b is None:
             continue
@@ -250,7 +250,7 @@ def _block_totals(block: Block, *, likelihood: Likelihood) -> tuple[Array]:
     if likelihood.levels:
         return (np.bincount(block.y.astype(int), w, len(likelihood.levels)),)
     precision = full_weights(block.precision, block.rows).sum()
-    # one column, or the ends of censored rows, of which some are infinite
+    # one column, or the ends of censored rows: some ends are infinite
     y = np.nan_to_num(block.y.reshape(block.rows, -1), posinf=0.0, neginf=0.0)
     return (np.array([*(w @ y), *(w @ y**2), precision]),)
 

@@ -108,7 +108,7 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     columns = model.design.columns
     # without the levels of factors
     terms = [smooth.get(c) or re.sub(r"\[[^\]]*\]", "", c) for c in columns]
-    most_alone = 12  # changed columns up to which each is a cause; of more, each term of a formula is one cause
+    most_alone = 12  # up to this number of changed columns each is a cause; with more, each term of a formula is one cause
     many = changed.sum() > most_alone
     for i, j in zip(*np.triu_indices(p, 1)):
         if terms[i] == terms[j] and (many or columns[i] in smooth):
@@ -155,7 +155,7 @@ def integrate_path(
     shares = np.zeros((2, len(path.causes), total.shape[1]))
     largest_remainder = 1e-6  # in SE: a smaller remainder of the sum is accepted, and the largest share gets it
     if path.causes:
-        # a parameter fixed at one end gets a precision along the path: that of the other end, half of it in the middle
+        # a parameter fixed at one end gets a precision along the path; its unit is the precision at the other end
         units = {}
         for name in path.held:
             free = last if name in path.a.fixed else first

@@ -544,7 +544,7 @@ class Design(PrintsLines):
         return self.X.owner if isinstance(self.X, PredictorColumns) else None
 
     def coefficients_per_column(self, width: int) -> int:
-        """Return m, the number of the `width` linear predictors in which each column has a coefficient."""
+        """Return m: each column has a coefficient in m of the `width` linear predictors."""
         return width if self.owner is None else 1
 
     @property
@@ -761,7 +761,7 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
 
 
 def _moments_by_predictor(block: Block, y: Array, columns: tuple[str, ...]) -> Moments:
-    """The moments of y on the columns of the first linear predictor; those of the others are orthogonal to them and to y."""
+    """The moments of y on the columns of the first linear predictor, with columns of the other predictors as orthogonal to all these."""
     X: Any = block.X
     parts = []
     for k in range(X.width):

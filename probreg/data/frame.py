@@ -16,7 +16,7 @@ Array = np.ndarray
 def intercept_among(
     intercept: int | Array | None, columns: Array
 ) -> int | Array | None:
-    """Return the place of the intercept among some columns, or that of the intercept of each of them."""
+    """Return the index of the intercept in some columns, or for each of them the index of its intercept."""
     place = {int(j): i for i, j in enumerate(columns)}
     if isinstance(intercept, np.ndarray):
         return np.array([place.get(int(j), -1) for j in intercept[columns]], np.intp)
@@ -27,9 +27,9 @@ def intercept_among(
 class Frame:
     """Columns u = ((x - shift) / scale) M, and the map T of their coefficients gamma to beta = T gamma.
 
-    M is the identity but for `mix` = R^-1 in the columns `mixed`, R the QR factor of their standardised rows: then X'WX in
-    this frame is as well conditioned as its weights, where raw polynomials would have the square of 1e8. The intercept takes
-    up the shifts: one, or the one of each column (p,) where columns belong to several linear predictors.
+    M is the identity, except `mix` = R^-1 in the columns `mixed`, where R is the QR factor of their standardised rows. X'WX in
+    this frame is as well conditioned as its weights; raw polynomials can have a condition number of 1e16. The intercept absorbs
+    the shifts. If columns belong to several linear predictors, `intercept` (p,) has the intercept of each column.
     """
 
     shift: Array  # (p,); zero without an intercept
@@ -42,12 +42,11 @@ class Frame:
     def of(cls, mean: Array, sd: Array, intercept: int | Array | None) -> "Frame":
         """Return the frame of columns with these means and standard deviations, without `mix`.
 
-        Constant columns are not centred; without an intercept, no column is centred. Of several linear predictors `intercept` (p,) has
-        the place of the intercept of each column's predictor, -1 for none.
+        Constant columns are not centred; without an intercept, no column is centred. With several linear predictors `intercept` (p,) has
+        the index of the intercept of each column's predictor, -1 for none.
         """
-        rounding = (
-            1e-14  # sd / |mean| of a column at or below which its variation is rounding
-        )
+        # sd / |mean| of a column at or below which its variation is rounding
+        rounding = 1e-14
         size = np.hypot(mean, sd)
         constant = sd <= rounding * size
         size = np.where(size > 0, size, 1.0)
@@ -69,8 +68,9 @@ class Frame:
 
         Columns that are combinations of earlier columns stay unchanged.
         """
-        max_columns = 200  # columns up to which the condition is computed
-        max_condition = 1e4  # condition of standardised columns from which sums of their squares lose half of the digits
+        # up to this number of columns the condition number is computed
+        max_columns = 200
+        max_condition = 1e4  # from this condition number of standardised columns sums of their squares lose half of the digits
         if columns is None:
             mixed = np.arange(X.shape[1])
         else:
@@ -143,7 +143,7 @@ class Frame:
         )
 
     def embed(self, p: int, columns: Array) -> "Frame":
-        """Return the frame of p columns in which `columns` have this frame and the others are unchanged."""
+        """Return the frame of p columns where `columns` have this frame and the others are unchanged."""
         shift, scale = np.zeros(p), np.ones(p)
         shift[columns], scale[columns] = self.shift, self.scale
         intercept = self.intercept

@@ -47,8 +47,8 @@ SUMS_BY_GROUP = ("row", "column", "value", "border", "totals")  # of `to_arrays`
 class ArrowMoments(PrintsLines):
     """The moments of y ~ N(X beta + Z b, sigma^2 / w), Z of q = sum of G K columns by group.
 
-    `head` are the moments of [X y], `inside` is Z'WZ (q, q), sparse, and `border` Z'W[X y] (q, h + 1). `totals` (q, 2) are sums of Z and
-    of its squares in which each row counts once. `origin` describes how the columns are made, for moments of a model.
+    `head` are the moments of [X y], `inside` is Z'WZ (q, q), sparse, and `border` Z'W[X y] (q, h + 1). `totals` (q, 2) are sums of
+    Z and of its squares over the observations, so that a row counts by its frequency. `origin` describes how the columns are made, for moments of a model.
 
     >>> from probreg.data.grouped_columns import GroupColumns
     >>> term = GroupedTerm("(1 | g)", "g", ("Intercept",), ("a", "b"), True, ("g",))

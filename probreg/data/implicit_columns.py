@@ -414,7 +414,7 @@ def row_gradients(J: Array, X: Any) -> Array:
 
 
 def join_predictors(parts: Sequence[Any]) -> PredictorColumns:
-    """Return the columns of each linear predictor behind those of the one before."""
+    """Return the columns of all linear predictors, in the order of the predictors."""
     widths = [part.shape[1] for part in parts]
     owner = np.repeat(np.arange(len(parts)), widths)
     heads: list[Array] = []

@@ -382,11 +382,10 @@ class Moments(PrintsLines):
         )
 
     def _warn_of_lost_digits(self, before: Array, after: Array) -> Array:
-        """Return the factor G after a subtraction without rounding noise, and warn with the name of the column of which the
-        difference of squares G_jj^2 = F_jj^2 - ... kept the fewest digits."""
-        max_error = (
-            1e-8  # relative error of a difference of squares: eight digits are left
-        )
+        """Return the factor G after a subtraction without rounding noise. Warn if the difference of squares G_jj^2 = F_jj^2 - ...
+        lost digits, and name the column that lost the most."""
+        # relative error of a difference of squares: eight digits are left
+        max_error = 1e-8
         old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))
         # others were combinations before
         had = old > 1e-10 * np.linalg.norm(before.astype(float), axis=0)

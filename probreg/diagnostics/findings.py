@@ -16,9 +16,8 @@ from probreg.tables.render import notebook_html
 
 # p-values below which a test is noted, and below which it is a warning
 SIGNIFICANT, STRONG = 0.01, 1e-4
-_MOST_FINDINGS = (
-    9  # findings printed one by one; with remedies and long lines about 40 lines
-)
+# findings printed one by one; with remedies and long lines about 40 lines
+_MOST_FINDINGS = 9
 
 
 class Verdict(IntEnum):
@@ -128,7 +127,7 @@ class Finder[T](ABC):
     picture: ClassVar[str] = ""
 
     def require(self, subject: T) -> None:  # noqa: B027  most checks need nothing
-        """Raise NotApplicable for a subject that lacks what every check of this class needs."""
+        """Raise NotApplicable for a subject without the requirements of every check of this class."""
 
     @abstractmethod
     def find(self, subject: T) -> list[Finding]:

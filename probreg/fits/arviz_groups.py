@@ -129,7 +129,7 @@ def _with_variables(group: Any, model: Model) -> Any:
 
 
 def add_prior(tree: Any, model: Model, draws: int, seed: int) -> None:
-    """Add the groups `prior` and `prior_predictive`; an attribute lists the variables without draws, whose prior is improper."""
+    """Add the groups `prior` and `prior_predictive`; an attribute lists the variables without draws, which have an improper prior."""
     import xarray as xr
 
     if not model.design.n:

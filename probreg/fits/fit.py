@@ -1224,9 +1224,10 @@ class Fit(FitStatistics, NamesPeers):
     def tree(self) -> DataTree:
         """The xarray.DataTree of groups that ArviZ reads, with one variable for each term.
 
-        A term with several columns has the dimension `name_dim`, a response with several predictors the dimension `outcome` before it,
-        and a name that is taken becomes `beta[name]`. `posterior` holds the draws of a posterior, and `sampling` those of the asymptotic
-        distribution of a point estimate. `estimate` has all coefficients in `beta`. `constant_data` has the numeric variables of the formula.
+        A term with several columns has the dimension `name_dim`. With several linear predictors it also has the dimension `outcome`, before
+        `name_dim`. If a name is taken, the variable is `beta[name]`. The group `posterior` has the draws of a posterior, and `sampling` has
+        draws of the asymptotic distribution of a point estimate. `estimate` has all coefficients in `beta`, and `constant_data` has the
+        numeric variables of the formula.
 
         Examples
         --------
@@ -1258,7 +1259,7 @@ class Fit(FitStatistics, NamesPeers):
         Returns
         -------
         DataTree
-            The groups of `tree`, and those of the prior.
+            The groups of `tree`, and the groups of the prior.
 
         Raises
         ------
@@ -1364,7 +1365,7 @@ class Fit(FitStatistics, NamesPeers):
                 if term.basis.holds_rows:
                     warn_caller(term.held_words)
         notes = (*self.notes, *solution.notes)
-        # xarray and h5py run many destructors, in which Python can lose an interrupt
+        # Python can lose an interrupt in a destructor, and xarray and h5py run many
         with Interrupts() as interrupts:
             tree = labelled_tree(
                 self.model,

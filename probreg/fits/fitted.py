@@ -22,9 +22,8 @@ LIKELIHOOD_OF_REML = (
     "Evidence(criterion='ML')"
 )
 
-OF_ROWS = (
-    "of_rows_"  # prefix of saved statistics that cannot be computed without the rows
-)
+# prefix of saved statistics that cannot be computed without the rows
+OF_ROWS = "of_rows_"
 
 
 @dataclass(frozen=True, eq=False)

@@ -311,7 +311,7 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
 
 
 def null_model(model: Model, held: Mapping[str, float]) -> Fitted:
-    """Fit an intercept alone, with the same response, offset and weights, by maximum likelihood; `held` are fixed nuisance parameters."""
+    """Fit only an intercept, with the same response, offset and weights, by maximum likelihood; `held` are fixed nuisance parameters."""
     d = model.design
     d.need_rows("the model of an intercept alone")
     alone = Design(
@@ -342,7 +342,7 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
     if d.intercept is None:
         return deviance_at(model, np.zeros(model.shape), aux)
     if likelihood.least_squares and not d.n:
-        # the factor of sqrt(w) [1 y] from that of sqrt(w) [X y]: its last entry is the root of the sum of squares about the mean
+        # the factor of sqrt(w) [1 y] from the factor of sqrt(w) [X y]: its last entry is the root of the sum of squares about the mean
         return float(
             triangular(d.moments.factor[:, [d.intercept, d.moments.p]])[1, 1] ** 2
         )

@@ -1,6 +1,6 @@
 """Labels for results: a model, a method and a solution become one xarray.DataTree, with all coefficients in `beta`.
 
-`probreg.fits.arviz_groups` splits `beta` into the variables of `fit.tree`, and a saved file holds the groups as they are made here.
+`probreg.fits.arviz_groups` splits `beta` into the variables of `fit.tree`; a saved file has the groups of this module.
 
 Groups: `estimate` is always present; `posterior` if the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
 replicates) for a point estimate; also `log_likelihood`, `log_prior`, `log_prior_of_effects`, `posterior_predictive`, `sample_stats`,
@@ -244,7 +244,7 @@ def densities_of_observations(
 
 
 def _weighting_attributes(weight: Array | None) -> dict[str, str]:
-    """Return the attributes of a group in which a row represents several observations."""
+    """Return the attributes of a group if a row represents several observations."""
     if weight is None:
         return {}
     return {
@@ -485,7 +485,7 @@ def _row_groups(
                     replicate,
                     np.int64
                     if likelihood.is_discrete
-                    else float,  # by which ArviZ recognises discrete data
+                    else float,  # ArviZ recognises discrete data by the type
                 )
             },
             coords | classes,

@@ -344,7 +344,7 @@ def _solve_scales(
     targets: Mapping[str, float],
     J: Array,
 ) -> dict[str, float]:
-    """Return the scales at which the functions have the requested degrees of freedom, given the
+    """Return the scales that give the functions the requested degrees of freedom, given the
     information J (p m, p m); for least squares the scales are in units of sigma.
 
     A function with F unpenalised columns has, at the scale tau of its penalised ones and with P the precision of the prior,
@@ -541,9 +541,8 @@ def _with_hc1(model: Model, solution: Solution) -> Solution:
 
 def _range_note(result: Fit) -> Note:
     """Return the note on how many fitted values are outside [0, 1]."""
-    rounding = (
-        1e-9  # tolerance at 0 and 1: fitted values of saturated designs may equal them
-    )
+    # tolerance at 0 and 1: fitted values of saturated designs may equal them
+    rounding = 1e-9
     design = result.model.design
     fitted = result.model.eta(result.solution.beta)[:, 0]
     rows = np.flatnonzero((fitted < -rounding) | (fitted > 1.0 + rounding))

@@ -60,9 +60,8 @@ from probreg.system.terminal import progress_bar
 
 Array = np.ndarray
 _ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more
-_POINT_ATOMS = (
-    1024  # approximate number of nodes or points over the residual of a process
-)
+# approximate number of nodes or points over the residual of a process
+_POINT_ATOMS = 1024
 _UNASKED = "no intervals: prob=None asks for none"
 
 

@@ -24,9 +24,8 @@ from probreg.likelihoods import (
 from probreg.special import ndtri
 
 Array = np.ndarray
-_ROUNDING_OF_SIGMA = (
-    1e-12  # relative to the largest response: a smaller sigma is rounding error
-)
+# relative to the largest response: a smaller sigma is rounding error
+_ROUNDING_OF_SIGMA = 1e-12
 
 
 class ResidualKind(NamedTuple):
@@ -320,9 +319,8 @@ def _quantile(fit: Fitted) -> ResidualKind:
 
 def quantile_residuals(fit: Fitted, rows: Array) -> Array:
     """Return quantile residuals of these rows, with the seed of the fit; each copy of a repeated row has its own draw."""
-    smallest_prob = (
-        1e-15  # smallest probability: it limits quantile residuals to 7.9 in size
-    )
+    # smallest probability: it limits quantile residuals to 7.9 in size
+    smallest_prob = 1e-15
     likelihood = fit.model.likelihood
     if not likelihood.has_cdf:
         raise Incompatible(

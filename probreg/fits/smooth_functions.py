@@ -310,7 +310,7 @@ def _of_normal(
 ) -> dict[str, Array]:
     """Return the band of a point estimate with normal (or t) coefficients; `left_out` (K, n, r) is a root of its residual."""
     n_draws = 10_000  # draws of a normal distribution
-    n_parts = 20  # parts in which the normal draws at many points are computed
+    n_parts = 20  # at many points the normal draws are computed in this many parts
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]

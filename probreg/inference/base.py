@@ -93,7 +93,7 @@ class Draws:
     # sigma alone, also these in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     # standard deviations of nuisance parameters by formula, nodes or weighted points,
-    # which are more accurate than those of the draws
+    # which are more accurate than standard deviations of the draws
     aux_sd: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Array:
@@ -155,7 +155,7 @@ class Solution:
     multipliers: Array | None = None
 
     draws: Draws | None = None  # of a posterior
-    # scales at the maximum of the evidence, which the model holds
+    # scales at the maximum of the evidence, which are fixed in the model
     scales: FoundScales | None = None
     # given the scales and nuisance parameters, where `scale` counts their errors
     conditional: ParameterCovariance | None = None
@@ -314,7 +314,7 @@ class Resolved(NamedTuple):
 
 
 class Method(NamedSettings, ABC):
-    """A way from a Model to a Solution; its class says which likelihoods and priors it takes.
+    """An algorithm that turns a Model into a Solution; its class defines which likelihoods and priors it takes.
 
     Attributes
     ----------
@@ -401,7 +401,7 @@ def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:
 
 
 def hold_at_limits(model: Model, solution: Solution) -> Model:
-    """Hold those nuisance parameters of a fit that ended at their limit, 0 or infinity, where the
+    """Fix the nuisance parameters of a fit that ended at their limit, 0 or infinity, where the
     log-likelihood has no curvature."""
     return hold_aux_at_limits(model, solution.aux, solution.status)
 
@@ -413,7 +413,7 @@ def has_zero_noise(model: Model, solution: Solution) -> bool:
 
 
 def hold_aux_at_limits(model: Model, aux: Mapping[str, float], status: Status) -> Model:
-    """Hold those nuisance parameters of a mode that are at their limit, 0 or infinity."""
+    """Fix the nuisance parameters of a mode that are at their limit, 0 or infinity."""
     likelihood = model.likelihood
     is_at_infinity = status is Status.AT_INFINITY
     at_limit = {
@@ -463,7 +463,7 @@ def times_root(z: Array, root: Array) -> Array:
     >>> times_root(np.array([[1.0, 2.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
     array([[7., 4.]])
     """
-    # columns up to which an ordered product takes about ten milliseconds
+    # up to this number of columns an ordered product takes about ten milliseconds
     max_in_order = 64
     R = np.asarray(root, dtype=float)
     if len(R) > max_in_order:
@@ -509,7 +509,7 @@ def chains_of(values: Array, chains: int) -> Array:
 
 
 def sigma_note(model: Model, note: Note | None) -> tuple[Note, ...]:
-    """Return the note on the noise scale: its value if it is held, else `note`; none if the likelihood has no noise scale."""
+    """Return the note on the noise scale: its value if it is fixed, else `note`; none if the likelihood has no noise scale."""
     if model.noise_held is not None:
         return (
             important_note(

@@ -37,7 +37,7 @@ class AnchoredBasis(KernelBasis):
 
     anchors: Array
     T: Array | LazyArray
-    rows: int  # number of rows from which it was made
+    rows: int  # number of rows it was made from
 
     projection = True
 
@@ -230,7 +230,7 @@ class RowValues(KernelBasis):
     """Columns that are 1 at one of the distinct rows A (a, d), and 0 elsewhere; `phi` gives the columns of k."""
 
     anchors: Array
-    rows: int  # number of rows from which it was made
+    rows: int  # number of rows it was made from
 
     projection = True
     elsewhere = False
@@ -351,7 +351,7 @@ def exact_by_cholesky(
             A[places],
         )
         made_basis = _anchored_basis(resolved, A[places], L)
-    # row i of X is row place_i of the distinct ones, which stand in the order in which they come first
+    # row i of X is row place_i of the distinct rows, which are in the order of their first appearance
     place = np.argsort(order)[which.ravel()]
     return replace(made_basis, rows=len(rows)), F if len(A) == len(rows) else F[place]
 

@@ -81,7 +81,7 @@ class RowPairs:
 
     def squared_distances(self, lengths: Array | float = 1.0) -> Array:
         """sum_j (x_j - z_j)^2 / l_j^2, from differences: rows that are the same are at distance 0 exactly."""
-        far = 1e200  # a squared distance beyond which nothing changes, and whose powers are finite
+        far = 1e200  # larger squared distances change nothing; its powers are finite
         x = self.x / lengths
         z = x if self.x is self.z else self.z / lengths
         if self.aligned:
@@ -206,7 +206,7 @@ def pivoted_root(
 KERNELS: Registry["CovarianceFunction"] = Registry(
     "covariance function", example="rbf(0.3)"
 )
-KERNELS.parts = (KERNELS,)  # what others are made of
+KERNELS.parts = (KERNELS,)  # covariance functions can be parts of others
 
 
 class CovarianceFunction(ABC):
@@ -437,7 +437,7 @@ class CovarianceFunction(ABC):
     # ---- words and files -------------------------------------------------------------------------------------------
 
     def spec(self) -> dict[str, Any]:
-        """Names and numbers from which `kernel_from_spec` makes the same function; Incompatible for a function of one's own."""
+        """Return names and numbers for `kernel_from_spec`, which makes the same function. Incompatible for a user's own function."""
         bad = next(
             (k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None
         )

@@ -25,7 +25,7 @@ from probreg.kernels.base import (
 from probreg.linalg import evenly_spaced
 from probreg.linalg.lazy_array import LazyArray
 
-# distinct rows up to which the default basis is exact: its eigenvectors take a few seconds
+# up to this number of distinct rows the default basis is exact: its eigenvectors take a few seconds
 DEFAULT_EXACT = 2000
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
 _FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
@@ -156,7 +156,7 @@ class KernelBasis(ABC):
         """The basis of the same kind of another function, in raw units, at the rows X that it was made of."""
 
     def spec(self) -> dict[str, Any]:
-        """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
+        """Return plain arrays, numbers and texts for `basis_from_spec`, which makes the same basis."""
         values = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"
         }
@@ -285,7 +285,7 @@ def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
 
 
 def distinct_rows(rows: Array) -> Array:
-    """The rows that differ, in the order in which they come first.
+    """Return the distinct rows, in the order of their first appearance.
 
     >>> distinct_rows(np.array([[2.0], [1.0], [2.0]]))
     array([[2.],

@@ -3,8 +3,8 @@
 min_f sum_i (y_i - f(x_i) - b)^2 + lam |f|^2 has f = sum_i alpha_i k(x_i, .), alpha = (K + lam I)^-1 y without an offset b. With a
 prior of covariance tau^2 k and noise sigma^2 it is the posterior mean at lam = sigma^2 / tau^2. An offset b is free of any prior:
 (K + lam I) alpha + b 1 = y, 1'alpha = 0. With N (n, n - 1) an orthonormal basis of the complement of 1 it is the same problem in
-N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back. Columns B (n, f) that no penalty touches take
-the place of 1 alike.
+N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back. Unpenalised columns B (n, f) replace 1 in the
+same way.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from probreg.errors import DataError
 from probreg.kernels.base import Array, read_rows, refuse_asymmetric, refuse_negative
 from probreg.special import LOG_2PI
 
-DIGITS = 1e-5  # the least ratio of eigenvalues of Phi'Phi at which these, and Phi times its eigenvectors, have eleven digits
+DIGITS = 1e-5  # eigenvalues of Phi'Phi, and Phi times its eigenvectors, have eleven digits if the ratio of eigenvalues is above this
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,12 +151,12 @@ class RidgePath:
         return (alpha @ self.Phi) @ self.Phi.T  # type: ignore[union-attr]
 
     def coefficients(self, lam: ArrayLike) -> Array:
-        """w = Phi'alpha (L, q), the coefficients of columns. DataError for a path that is of a matrix."""
+        """w = Phi'alpha (L, q), the coefficients of columns. DataError for the path of a matrix."""
         if self.Phi is None:
             raise DataError(
                 "this path is of a matrix K, and coefficients are those of columns: write ridge_path_of_columns"
             )
-        # Phi'alpha without what of y lies in no eigenvector, to which Phi is orthogonal
+        # Phi'alpha, without the part of y outside of the eigenvectors, which is orthogonal to Phi
         return self._weights(lam) @ self.Q.T @ self.Phi
 
     def df(self, lam: ArrayLike) -> Array:
@@ -244,7 +244,7 @@ class RidgePath:
             k = k - ones
             k = k - k.mean(1, keepdims=True)
         inside = np.square(k @ self.Q)
-        # what of k_s lies in no eigenvector has d = 0; it is zero at the rows
+        # the part of k_s outside of the eigenvectors has d = 0; it is zero at the rows
         if self._residual_response[1]:
             outside = np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0)
         else:
@@ -265,7 +265,7 @@ class RidgePath:
 
 @check_arguments
 def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
-    """The ridge path of a matrix K: one eigen-decomposition, from which every penalty lam follows in O(n) or O(n^2).
+    """The ridge path of a matrix K: after one eigen-decomposition, every penalty lam takes O(n) or O(n^2).
 
     Parameters
     ----------
@@ -392,7 +392,7 @@ def refuse_rounding(lam: float, Phi: Array) -> None:
 
 
 def _least_positive(n: int, largest: float, smallest: float) -> float:
-    """The least lam at which the smallest eigenvalue of K + lam I is above the rounding of K, n eps times its largest."""
+    """The least lam such that the smallest eigenvalue of K + lam I is above the rounding error of K, n eps times its largest."""
     return max(n * np.finfo(float).eps * largest - smallest, 0.0)
 
 

@@ -30,7 +30,7 @@ class SineBasis(KernelBasis):
     reach: Array  # (d,) S: half the range that it serves
     half_width: Array  # (d,) L
     frequencies: Array  # (q, d), a_j pi / (2 L_j)
-    plain: bool = False  # the columns are the sines themselves: their scales are the prior's, whose lengths are unknown
+    plain: bool = False  # the columns are the sines themselves; the prior contains their scales, since its lengths are unknown
 
     @property
     def size(self) -> int:
@@ -89,7 +89,7 @@ class SineBasis(KernelBasis):
     def roots(self, **hyper: Any) -> Array:
         """Return the scales sqrt(S(omega)) (q,) of the columns, at least exp(-LOG_RANGE) times the largest.
 
-        The hyperparameters are by default those of `kernel`. Without the bound the density of a long length underflows, and
+        The hyperparameters are by default taken from `kernel`. Without the bound the density of a long length underflows, and
         a column of 1e-157 overflows in the curvature of its prior.
         """
         density = self.kernel.at(**hyper).spectral_density(self.frequencies)
@@ -149,7 +149,7 @@ class SineBasis(KernelBasis):
         return np.maximum(left, 0.0)
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
-        # the sines hold for every length; their scales are roots of the density
+        # the sines are the same for every length; their scales are roots of the density
         return replace(self, kernel=kernel, error=self.error_of(kernel) * kernel.bound)
 
     def check_shapes(self) -> bool:
@@ -223,7 +223,7 @@ def hsgp(
         raise DataError(
             f"hsgp takes up to 3 columns, got {d}: write 'cholesky' in its place"
         )
-    resolved.spectral_density(np.ones((1, d)))  # refused here if there is none
+    resolved.spectral_density(np.ones((1, d)))  # raises an error if there is none
     low, high = served_ends(range, rows)
     centre = (low + high) / 2.0
     reach = (high - low) / 2.0
@@ -325,7 +325,7 @@ def _half_widths(
 
 
 def _inverse_distance(k: CovarianceFunction, tol: float, start: float) -> float:
-    """k^-1(tol): the distance at which a function of one column has fallen to tol k(0)."""
+    """k^-1(tol): the distance where a function of one column has fallen to tol k(0)."""
     from scipy.optimize import brentq
 
     upper = start

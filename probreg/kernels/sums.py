@@ -14,11 +14,11 @@ from probreg.kernels.base import Array, RowPairs, pivoted_root
 from probreg.kernels.basis import KernelBasis
 from probreg.linalg import row_slices
 
-ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
-_NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
-MOST_PAIRED = 20_000  # points of which all pairs are taken, 2e8 of them in some seconds
-_BLOCK = 2000  # rows of a block, whose pairs take 32 MB
-_MOST_RANK = 2000  # of the root of a covariance
+ON_SPAN = 1e-9  # share of the variance of a sum: a sum with a smaller residual is in the span, up to rounding
+_NOTHING = 1e-13  # share of the variance of a sum: with a smaller residual its covariances are below 3e-7 of both standard deviations
+MOST_PAIRED = 20_000  # up to this number of points all pairs are computed: 2e8 pairs take some seconds
+_BLOCK = 2000  # rows of a block: its pairs take 32 MB
+_MOST_RANK = 2000  # largest rank of the root of a covariance
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from probreg.likelihoods.tails import TAILS, Tails
 from probreg.registry import Registry
 from probreg.special import differentiate
 
-# the linear predictor that stands for infinity, if the mean is at the edge of its range
+# the linear predictor in place of infinity, if the mean is at the edge of its range
 INFINITE_PREDICTOR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
@@ -131,9 +131,9 @@ class Likelihood(NamedSettings, ABC):
     """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
 
     name: ClassVar[str]
-    # the part of the line on which the response has a density, or the values that it takes (counts are cut far in the tail)
+    # the interval where the response has a density, or its discrete values (counts are cut far in the tail)
     support: Support | Array
-    # the scale on which an interval of the mean is symmetric
+    # an interval of the mean is symmetric on this scale
     link: Any
     # the functional of the response that the inverse link gives, such as its mean, its median or its centre
     centre: str = "mean"
@@ -148,9 +148,9 @@ class Likelihood(NamedSettings, ABC):
     # names of linear predictors that have hyperparameters of their own; empty for one predictor, and for exchangeable ones
     predictors_apart: tuple[str, ...] = ()
     nuisance: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
-    # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: precision weights w divide it by sqrt(w)
+    # the nuisance parameter s with p(y | eta, s) = f((y - eta) / s) / s: precision weights w divide it by sqrt(w)
     noise_scale: ClassVar[str | None] = None
-    # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, of which the moments of the rows are enough
+    # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, which needs only the moments of the rows
     least_squares: ClassVar[bool] = False
     # k of the dispersion s^k, s the first of `nuisance`; 0 without one
     dispersion_power: float = 0.0
@@ -200,7 +200,7 @@ class Likelihood(NamedSettings, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         if "link" in vars(self):
-            # the field takes a name and holds the link
+            # the user gives a name, and the field keeps the link
             object.__setattr__(self, "link", LINKS[vars(self)["link"]])
 
     def prepare(
@@ -242,7 +242,7 @@ class Likelihood(NamedSettings, ABC):
         return self
 
     def check_response(self, values: Array) -> None:
-        """Raise DataError for values from which no estimate can be made."""
+        """Raise DataError for values that allow no estimate."""
         y = self.encode(values)
         if not self.is_discrete:
             check_variation(y)
@@ -272,11 +272,11 @@ class Likelihood(NamedSettings, ABC):
         return y
 
     def is_censored(self, y: Array) -> Array:
-        """(n,) bool, the rows whose response is only known to lie in an interval."""
+        """(n,) bool, the rows with a response that is only known to lie in an interval."""
         return np.zeros(len(y), dtype=bool)
 
     def has_orthogonal_information(self, unknown: tuple[str, ...]) -> bool:
-        """Whether `information` is all that tests and deletion of coefficients need beside these estimated nuisance parameters."""
+        """Whether tests and deletion of coefficients need only `information`, if these nuisance parameters are estimated too."""
         return self.exact_information and (self.is_orthogonal or not unknown)
 
     def require_exact(self, y: Array, purpose: str, instead: str) -> None:
@@ -333,7 +333,7 @@ class Likelihood(NamedSettings, ABC):
 
     @abstractmethod
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
-        """Return the linear predictors (n, m) at which p(y) is largest, truncated if it increases without bound."""
+        """Return the linear predictors (n, m) that maximise p(y), truncated if p(y) increases without bound."""
 
     def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         """log p(y) at the largest value over the mean (n,); `eta` (n, m) has the other linear predictors."""
@@ -532,16 +532,16 @@ class DifferentiableLikelihood(Likelihood):
     expected_curvature: ClassVar[bool] = False
     # why Newton's method may reach its step limit, with a remedy
     obstacle_to_search: ClassVar[str] = ""
-    # where eta passes a kink of the gradient, and the evidence with it
+    # whether the curvature jumps where eta passes a kink of the gradient, so that the evidence jumps too
     curvature_jumps: ClassVar[bool] = False
-    # which the slopes of an evidence by Laplace's method are made of
+    # whether the curvature has a slope, which the slopes of Laplace's approximation of the evidence need
     curvature_has_slope: ClassVar[bool] = True
     # log p is concave in eta; a sum of concave terms, with concave log priors, has one maximum
     concave: ClassVar[bool] = False
 
     # For compiled code; a test compares it with log_prob and score. Without it NumPy is used, and samplers use PyMC's graph.
     compiled_density: ClassVar[CompiledDensity | None] = None
-    # compiled densities by other links than the default one, where they have more digits than those of `density_by_link`
+    # compiled densities for links other than the default, if they have more digits than a density from `density_by_link`
     densities_of_links: ClassVar[Mapping[str, CompiledDensity]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
@@ -560,7 +560,7 @@ class DifferentiableLikelihood(Likelihood):
 
     @property
     def density_rows(self) -> list[int]:
-        """The place of each linear predictor among those of the compiled density."""
+        """The index of each linear predictor among the predictors of the compiled density."""
         return list(range(self.width))
 
     @property
@@ -570,7 +570,7 @@ class DifferentiableLikelihood(Likelihood):
 
     @property
     def density_nuisance(self) -> tuple[str, ...]:
-        """The nuisance parameters over whose logs the compiled density has slopes, in order."""
+        """The nuisance parameters, in order: the compiled density has slopes over their logs."""
         return self.nuisance
 
     # numbers of the density that are not estimated
@@ -606,9 +606,9 @@ class SmoothLikelihood(DifferentiableLikelihood):
         return gradient[:, : self.width].reshape(*shape, self.width)
 
     def find_zero_score(self, y: Array, low: Any, high: Any, **aux: Any) -> Array:
-        """Return the eta (n, 1) between `low` and `high` at which the score changes from positive to negative.
+        """Return the eta (n, 1) between `low` and `high` where the score changes from positive to negative.
 
-        By Newton's method; a row whose step leaves the bracket, or is more than half of the one before, bisects it.
+        Newton's method; a row bisects the bracket if its step leaves it, or is more than half of the step before.
         """
         n = len(y)
         ends = np.hstack([np.broadcast_to(end, (n, 1)) for end in (low, high)])
@@ -761,7 +761,7 @@ class MayDiverge(Likelihood):
 
     @abstractmethod
     def recession(self, y: Array) -> Recession:
-        """The rows and directions that bound the cone in which the likelihood never falls."""
+        """Return the rows and directions that bound the cone where the likelihood never falls."""
 
     @abstractmethod
     def absent_outcomes(self, y: Array) -> Array:

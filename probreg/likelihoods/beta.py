@@ -73,8 +73,8 @@ def expand_shapes(
 ) -> tuple[Array, Array]:
     """Return the gradient and curvature over (eta, log phi) of a sum of functions of log a, log b and log phi.
 
-    Each has its first derivative D, and D less the second derivative. The slopes of log a and log b over eta are h and -g of `rates`,
-    and those of h and g are h (r - h) and g (r + g).
+    Each pair has the first derivative D, and D minus the second derivative. Over eta, log a and log b have the slopes h and -g of
+    `rates`, and h and g have the slopes h (r - h) and g (r + g).
     """
     h, g, r = rates
     A, SA = over_a
@@ -163,7 +163,7 @@ class Beta(MeanByLink, BetaShapes):
     def _log_shape_slopes(
         self, y: Array, a: Array, b: Array, phi: Any
     ) -> tuple[Array, Array]:
-        """Return the derivatives of log p over log a and log b, with those of phi = a + b shared between them."""
+        """Return the derivatives of log p over log a and log b, which include the change of phi = a + b."""
         u = np.log(y) - digamma(a) + digamma(phi)
         v = np.log1p(-y) - digamma(b) + digamma(phi)
         return a * u, b * v

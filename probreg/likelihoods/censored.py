@@ -53,8 +53,8 @@ class Censored(OfBase, MayDiverge):
     A row y is (lower, upper): equal if the response is exact, with upper = inf if it is right censored and lower = -inf if it is left
     censored. log p is the log density of an exact row, and log P(lower < Y <= upper) of a censored one. Censoring is assumed to be
     independent of the response given the columns. Means, quantiles and draws are of the uncensored response. The expected information
-    is that of exact responses. `sbc` and `coverage` simulate responses at the rows of a model: a draw in the interval of a censored row
-    is censored there, and every other draw is exact. The parametric bootstrap would need the limits of exact rows too, and is refused.
+    is computed for exact responses. `sbc` and `coverage` simulate responses at the rows of a model: a draw in the interval of a censored row
+    is censored there, and every other draw is exact. The parametric bootstrap raises an error, since it needs the limits of exact rows too.
 
     Formulas write `cens(time, event)`, `cens(lower, upper)` or `cens(y, lower=0)`; arrays `pr.censored(time, event)`.
 

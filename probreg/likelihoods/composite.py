@@ -1,4 +1,4 @@
-"""Likelihoods that are built from another one, their `base`: what censored, truncated and mixed responses share."""
+"""Likelihoods that are built from another one, their `base`: the common code of censored, truncated and mixed responses."""
 
 from collections.abc import Callable
 from functools import cache

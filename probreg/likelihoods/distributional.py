@@ -28,7 +28,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.ordinal import SCALED_DENSITIES, Ordinal
 
-# facts of the response, which are those of the likelihood without further predictors
+# attributes of the response, the same as for the likelihood without further predictors
 _FACTS = (
     "name",
     "binary",
@@ -42,7 +42,7 @@ _FACTS = (
 
 
 def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributional":
-    """Return the likelihood with linear predictors of these names, such as "log sigma", behind that of its mean.
+    """Return the likelihood with linear predictors of these names, such as "log sigma", after the linear predictor of its mean.
 
     Parameters
     ----------

@@ -65,12 +65,12 @@ class Gaussian(NormalNoise, LocationScaleLikelihood):
     in_pymc = "Normal", "sigma"
     wider = "fit a StudentT likelihood, which allows far responses"
     standard_variance = 1.0
-    # for predictors of sigma: sums of least squares are those of moments
+    # for predictors of sigma only: least squares uses moments
     compiled_density = density_of_noise(standard_normal)
     compiled_quantile = staticmethod(of_normals)
 
     def __new__(cls, link: str = IDENTITY, **fields: Any) -> Any:
-        """Return a `GaussianByLink` for the other links: what holds for least squares is not true of it."""
+        """Return a `GaussianByLink` for the other links, which are not least squares."""
         if cls is Gaussian and isinstance(link, str) and link in (LOG, INVERSE):
             return GaussianByLink(link)  # type: ignore[arg-type]
         return super().__new__(cls)

@@ -48,7 +48,7 @@ class Link(str):
     def interval(
         self, centre: np.ndarray, half: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ends of the means at centre ± half; an end beyond the domain of eta becomes that of the domain.
+        """Return the ends of the means at centre ± half; an end beyond the domain of eta becomes the end of the domain.
 
         >>> INVERSE.interval(np.array([0.5, 0.5]), np.array([0.25, 1.0]))[1]
         array([ 4., inf])

@@ -53,15 +53,14 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
 class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     """p(y | eta) = exp(-up max(r - tube, 0) - down max(-r - tube, 0)) / Z with r = y - eta.
 
-    A family defines its slopes as functions of its nuisance parameter, a scale by which both slopes are divided.
+    A family defines its slopes as functions of its nuisance parameter, a scale that divides both slopes.
     """
 
     compiled_density = CompiledDensity(_evaluate_row)
     # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
     dispersion_power = 1
-    is_orthogonal = (
-        True  # the coefficients with the least loss are the same at any scale
-    )
+    # the coefficients with the least loss are the same at any scale
+    is_orthogonal = True
 
     @abstractmethod
     def slopes(self, **aux: Any) -> Slopes:
@@ -264,7 +263,7 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Quantile(PiecewiseLinearLikelihood):
-    """Asymmetric Laplace noise, under which eta is the tau quantile of y: log p = log(tau (1 - tau) / sigma) - rho(r) / sigma.
+    """Asymmetric Laplace noise, where eta is the tau quantile of y: log p = log(tau (1 - tau) / sigma) - rho(r) / sigma.
 
     rho(r) = r (tau - 1[r < 0]) with r = y - eta, so that maximum likelihood is quantile regression. `predict` gives the quantile
     eta. The density is a working model, so its standard errors and its posterior are not calibrated for a quantile.

@@ -1,6 +1,6 @@
-"""Quantities of a row beside the mean: a parameter or its linear predictor, the median, a probability up to a value.
+"""Quantities of a row other than the mean: a parameter or its linear predictor, the median, a probability up to a value.
 
-`Quantity` has the interface of a likelihood that predictions and effects use, so that they serve the mean and these alike.
+`Quantity` has the part of a likelihood's interface that predictions and effects use, so that they work for both.
 """
 
 from abc import ABC, abstractmethod

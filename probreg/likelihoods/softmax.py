@@ -37,7 +37,7 @@ from probreg.likelihoods.response import (
 from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
 from probreg.special import gammaln, log_softmax, logsumexp, softmax
 
-# numbers from which compiled code, which takes a third of the time, is worth its import
+# compiled code takes a third of the time, and is worth its import from this number of values
 _COMPILED_FROM = 2**15
 
 

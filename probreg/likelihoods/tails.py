@@ -142,7 +142,7 @@ def logistic_interval(a: float, b: float) -> tuple[float, float, float]:
 def log_change(
     log_p: Elementwise, log_q: Elementwise, upper: Array, lower: Array
 ) -> Array:
-    """log(p(upper) - p(lower)) from log p and log(1 - p), by the tail in which the logs are smaller; the ends may be infinite."""
+    """log(p(upper) - p(lower)) from log p or log(1 - p), whichever is smaller; the ends may be infinite."""
     with np.errstate(all="ignore"):
         p, q = log_p(upper), log_q(lower)
         by_p = p < q

@@ -1,4 +1,4 @@
-"""Families of which only the responses in an interval are observed."""
+"""Families with responses that are only observed in an interval."""
 
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -77,7 +77,7 @@ def condition_on_complement(count: Row, outside: Row) -> Row:
 
 
 def _sum_counts(first: int, last: int, eta: float, t: Array) -> Row:
-    """log P(first <= Y <= last) of the base and its slopes, the averages of those of log p(k)."""
+    """log P(first <= Y <= last) of the base, and its slopes, which are averages of the slopes of log p(k)."""
     log_sum = -inf
     over_eta = 0.0
     over_aux = 0.0
@@ -124,10 +124,10 @@ def _density_of_counts(
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Truncated(OfBase):
-    """Responses of a family `base` of which only those with lower <= y <= upper are observed.
+    """Responses of a family `base` that are only observed if lower <= y <= upper.
 
     p(y) is the density of the family divided by P(lower <= Y <= upper). Formulas write `trunc(y, lower=1)`. Predicted means are
-    means of the family, before truncation; quantiles and draws are those of the truncated response.
+    means of the family, before truncation; quantiles and draws are truncated.
 
     Parameters
     ----------
@@ -238,9 +238,8 @@ class Truncated(OfBase):
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         y = np.array(self.base.sample(rng, eta, **aux), dtype=float)
-        most_draws = (
-            100  # of the family, for rows with at least a few percent of it inside
-        )
+        # of the family, for rows with at least a few percent of it inside
+        most_draws = 100
         for _ in range(most_draws):
             outside = (y < self.lower) | (y > self.upper)
             if not outside.any():

@@ -253,7 +253,7 @@ class ZeroMixture(OfBase, MayDiverge):
 
     @abstractmethod
     def lost_share(self, F0: Array, u: Array) -> Array:
-        """c in the information (I - c g g') / K: I that of the base, g the slope of F0."""
+        """c in the information (I - c g g') / K, where I is the information of the base and g the slope of F0."""
 
     def information(self, eta: Array, **aux: Any) -> Array:
         u, values = _split(aux)
@@ -290,7 +290,7 @@ class ZeroMixture(OfBase, MayDiverge):
 class ZeroInflated(ZeroMixture):
     """Counts with extra zeros: y = 0 with probability pi, otherwise a count of the family `base`, which may be 0 as well.
 
-    pi = w / (1 + w) with the odds w = `zero_odds`; the linear predictor is that of the mean mu of `base`, and the mean of y is
+    pi = w / (1 + w) with the odds w = `zero_odds`. The linear predictor gives the mean mu of `base`, and the mean of y is
     (1 - pi) mu. A formula for "logit zero" = log w gives pi its own linear predictor, with positive coefficients for more extra
     zeros, as in glmmTMB and R's `zeroinfl`. A fit without one reports pi as `p_extra_zero`.
 
@@ -330,9 +330,9 @@ class ZeroInflated(ZeroMixture):
 class Hurdle(ZeroMixture):
     """Counts in two parts: y = 0 with probability p, otherwise a count above 0 of the family `base`, truncated at 0.
 
-    p = w / (1 + w) with the odds w = `zero_odds`; the linear predictor is that of the mean mu of `base` before truncation, and the
+    p = w / (1 + w) with the odds w = `zero_odds`. The linear predictor gives the mean mu of `base` before truncation, and the
     mean of y is (1 - p) mu / P(base > 0). A formula for "logit zero" = log w gives p its own linear predictor. Its coefficients
-    are those of the log odds of a zero, as in glmmTMB; R's `pscl::hurdle` models a count above 0, so that their signs are opposite.
+    are for the log odds of a zero, as in glmmTMB; R's `pscl::hurdle` models a count above 0, so that its signs are opposite.
     A fit without this formula reports p as `p_zero`.
 
     Parameters

@@ -1,12 +1,12 @@
-"""The factor of an arrow H = [[D, E], [E', F]], D of many small blocks on the diagonal: nothing of the size of D squared is made.
+"""The factor of an arrow H = [[D, E], [E', F]], where D has many small blocks on its diagonal, without an array of the size of D.
 
 With D_g = L_g L_g', C = L^-1 E and the Schur complement F - C'C = T T',
 
     H = [[L, 0], [C', T]] [[L', C], [0, T']]
 
-so that G blocks (K, K) with a border of r columns cost G K^2 (K + r) + G K r^2 + r^3 operations. A sparse border E, as for crossed
-factors, leaves C with its zeros but within blocks, so that C'C costs the pairs of columns that meet in a block. For nested factors,
-such as (1 | a / b), the groups of b leave a Schur complement in which the groups of a do not meet: T is then an arrow too.
+so that G blocks (K, K) with a border of r columns cost G K^2 (K + r) + G K r^2 + r^3 operations. With a sparse border E, as for
+crossed factors, C has the same zeros outside of blocks, so that C'C costs one product for each pair of columns that meet in a block.
+For nested factors, such as (1 | a / b), no two groups of a meet in the Schur complement after the groups of b: T is then an arrow too.
 """
 
 import copy

@@ -96,7 +96,7 @@ def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
 
 def _add(parts: Iterable[Sums]) -> Sums:
     remaining = iter(parts)
-    # one copy, to which all others are added in place
+    # one copy; all other sums are added to it in place
     total = tuple(map(np.array, next(remaining)))
     for part in remaining:
         for total_of_one, values in zip(total, part, strict=True):

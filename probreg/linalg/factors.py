@@ -14,7 +14,7 @@ from probreg.linalg.blocks import map_blocks, one_blas_thread, row_blocks
 
 Array = NDArray[Any]
 
-EXTENDED = 200_000  # n q^2 up to which a factor is computed in extended precision, in one or two milliseconds
+EXTENDED = 200_000  # up to this n q^2 a factor is computed in extended precision, in one or two milliseconds
 
 
 def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:
@@ -262,8 +262,8 @@ def root_of_curvature(H: Array) -> Array | None:
 
 
 def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
-    """(k, r) whose square is a generalised inverse of H, symmetric: the pseudo-inverse of H
-    scaled to a unit diagonal, of the eigenvalues above `rcond` times the largest."""
+    """Return S (k, r) such that S S' is a generalised inverse of the symmetric H. It scales H to a unit diagonal, takes the
+    pseudo-inverse from the eigenvalues above `rcond` times the largest, and undoes the scaling."""
     if not len(H):
         return np.zeros((0, 1))
     scaled, d = unit_diagonal(H)
@@ -275,8 +275,7 @@ def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
 
 
 def root_of_square(M: Array) -> Array:
-    """(k, r) with the square M, positive semidefinite; drops eigenvalues that are not
-    positive (rounding)."""
+    """Return S (k, r) with S S' = M, positive semidefinite. Eigenvalues that rounding makes 0 or negative are left out."""
     scaled, d = unit_diagonal(M)
     value, vector = np.linalg.eigh(scaled)
     keep = value > 0.0
@@ -290,7 +289,7 @@ Sums = tuple[Array, ...]
 
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
-WELL = 30.0  # condition up to which one Cholesky factor is as accurate as QR: WELL^2 eps is 2e-13
+WELL = 30.0  # up to this condition number one Cholesky factor is as accurate as QR: WELL^2 eps is 2e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,7 +338,7 @@ def reduce_rows(
     >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
     array([2., 0.])
     """
-    tall = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
+    tall = 2  # up to this ratio of rows to columns Householder QR takes fewer products than X'X, Q = X R^-1 and Q'Q
     X = np.asarray(X)
     Y = np.empty((len(X), 0)) if y is None else np.asarray(y).reshape(len(X), -1)
     w = None if weights is None else np.asarray(weights, dtype=float)
@@ -385,9 +384,9 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
 
 def _cholesky_qr(X: Array, Y: Array, w: Array | None, grams: Sums) -> Array | None:
     """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
-    easy = 5.0  # condition up to which R'z = X'y loses no significant digits
-    poor = 1e7  # condition above which a Gram matrix loses the small directions, so that Householder QR is necessary
-    close = 1e-3  # part of y outside the span of X below which y'y - z'z loses too many digits
+    easy = 5.0  # up to this condition number R'z = X'y loses no significant digits
+    poor = 1e7  # above this condition number a Gram matrix loses the small directions, so that Householder QR is necessary
+    close = 1e-3  # y'y - z'z loses too many digits if the part of y outside the span of X is smaller
     G, C, S = grams
     R, condition = _scaled_cholesky(G)
     if R is None or condition > poor:
@@ -473,7 +472,7 @@ def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
     if not np.all((scale > 0) & (scale < np.inf)):
         return None, np.inf
     try:
-        # G = D C D with C of unit diagonal: chol(G) = chol(C) D, and the condition is that of unit columns.
+        # G = D C D with C of unit diagonal: chol(G) = chol(C) D, and the condition number is computed for unit columns.
         R = cholesky(G / np.outer(scale, scale), check_finite=False)
     except np.linalg.LinAlgError:
         return None, np.inf

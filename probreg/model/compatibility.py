@@ -1,4 +1,4 @@
-"""Whether a design, a likelihood and priors go together: refusals in words, before any work."""
+"""Checks that a design, a likelihood and priors fit together, before a fit starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,10 +52,11 @@ Array = np.ndarray
 def response_of_counts(
     likelihood: Likelihood | None, counted: Counted | None
 ) -> tuple[Likelihood, tuple[str, ...]]:
-    """The likelihood of rows that count ("p": successes of trials, "counts": by class), and what was taken for it in words.
-    Without one the response determines it: Binomial for p(k, n), Multinomial for counts(...), else Gaussian.
+    """Return the likelihood of rows of counts ("p": successes of trials, "counts": by class), and notes on a changed likelihood.
+    If none is given, the response determines it: Binomial for p(k, n), Multinomial for counts(...), else Gaussian.
 
-    Incompatible where the likelihood is none of theirs. Bernoulli of p(k, n) is Binomial, Categorical of counts Multinomial.
+    Raise Incompatible if the likelihood is not one for such counts. Bernoulli of p(k, n) becomes Binomial, and Categorical of
+    counts becomes Multinomial.
 
     >>> from probreg.likelihoods import Bernoulli
     >>> response_of_counts(Bernoulli(), "p")[0]
@@ -137,12 +138,12 @@ def notes_on_empty_classes(
 def of_rows(
     likelihood: Likelihood, values: Array, trials: Any
 ) -> tuple[Array, Counted | None]:
-    """The response values, (n, 2) with the trials where they are given, and what they count. DataError and Incompatible for
-    values that the likelihood cannot count."""
+    """Return the response values, which are (n, 2) if trials are given, and the kind of their counts. Raise DataError or
+    Incompatible for values that are no counts of the likelihood."""
     if trials is not None:
         response_of_counts(likelihood, "p")
         return with_trials(values, trials, len(values)), "p"
-    # of a likelihood of one column `prepare` says so
+    # if the likelihood takes one column, `prepare` raises the error
     if np.ndim(values) != 2 or likelihood.of_counts() is None:
         return values, None
     if isinstance(likelihood.of_counts(), Binomial):
@@ -229,8 +230,8 @@ def require_units(design: Design) -> None:
 
 
 def require_digits(model: Any) -> None:
-    """Raise DataError for a column with a prior beside an intercept that is so far from 0 that its differences have no digits.
-    Without a prior it counts as a multiple of the intercept, and the fit names it as not identified."""
+    """Raise DataError for a column with a prior, in a model with an intercept, if its values are so large that their differences
+    have no digits. Without a prior the fit reports the column as not identified, since it is a multiple of the intercept."""
     design = model.design
     if design.intercept is None:
         return
@@ -246,8 +247,8 @@ def require_digits(model: Any) -> None:
 def read_checked_aux(
     likelihood: Likelihood, aux: AuxLike
 ) -> dict[str, float | AuxPrior]:
-    """Numbers and priors of nuisance parameters, with the default priors of the likelihood. DataError for a parameter that the
-    likelihood lacks, and for a value that is neither a positive number nor the prior of one.
+    """Return the numbers and priors of nuisance parameters, with the default priors of the likelihood. Raise DataError for a
+    parameter that the likelihood lacks, and for a value that is neither a positive number nor a prior of a positive number.
     """
     values = read_aux(aux)
     for name, value in values.items():

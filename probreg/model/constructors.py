@@ -106,7 +106,7 @@ class FromData(ABC):
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
             scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
+            From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
         weights : str or array (n,) or RowWeights, optional
             Frequencies (a column's name or an array), or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
         offset : str or array (n,), optional
@@ -190,7 +190,7 @@ class FromData(ABC):
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
             scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
+            From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
         weights : array (n,) or RowWeights, optional
             Frequencies, or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
         offset : array (n,) or (n, m), optional
@@ -311,7 +311,7 @@ class FromData(ABC):
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
             scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
+            From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
         weights : str or RowWeights, optional
             The name of a column of frequencies, or a column with its kind: `pr.weights.precision("w")`.
         offset : str, optional
@@ -370,8 +370,8 @@ class FromData(ABC):
         ----------
         blocks : callable or sequence
             Called at the start of each pass, it yields the same blocks each time; a list of blocks does too. A block is
-            (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials), None standing for what
-            there is not.
+            (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials); write None for an
+            array that does not exist.
         columns : sequence of str, optional
             Names of the columns; x1, x2, ... without it.
         intercept : bool
@@ -383,7 +383,7 @@ class FromData(ABC):
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
             scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
+            From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
         weights : callable, optional
             The kind of the third array of each block: `pr.weights.precision` or `pr.weights.sampling`; frequencies without
             it.
@@ -469,7 +469,7 @@ class FromData(ABC):
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
             scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
+            From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
         weights : str or RowWeights, optional
             The name of a column of frequencies, or a column with its kind: `pr.weights.precision("w")`.
         offset : str, optional
@@ -527,7 +527,7 @@ class FromData(ABC):
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
             scale.
         aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
+            From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
 
         Returns
         -------
@@ -568,7 +568,7 @@ class FromData(ABC):
 
 
 def design_of_moments(moments: AnyMoments) -> Design:
-    """The design, without rows, of which these are the moments."""
+    """Return the design that has these moments and no rows."""
     from probreg.data.array_columns import recipe_from_json
 
     origin = moments.origin

@@ -29,7 +29,7 @@ def rows_for(
 ) -> PriorData:
     """Return the properties of these columns for a prior, given the fixed nuisance parameters `held`; standard deviations have the divisor N - 1."""
     index = list(where)
-    # the mean of a likelihood has the unit of its noise, also where that has a formula
+    # the mean has the unit of the noise, also if the noise scale has a formula
     of_mean = design.owner is None or not design.owner[index].any()
     noisy = of_mean and likelihood.without_formulas.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))

@@ -80,7 +80,7 @@ def coefficient_prior_line(model: Any) -> str:
 
 
 def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
-    """The blocks, of those of several linear predictors with one prior the first, without its predictor."""
+    """Return the blocks. If a term has the same prior in each linear predictor, only its first block, without the predictor."""
     distinct = list[BlockPrior]()
     for b in blocks:
         same = b.predictor is not None and all(
@@ -120,7 +120,7 @@ def _describe_block(model: Any, block: BlockPrior, prior: Prior | None) -> str:
 
 
 def _as_stated(model: Any, block: Any) -> Prior | None:
-    """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
+    """Return the prior that the user gave for these columns, or None; smooth functions may have a default prior."""
     if (
         model.design.of_terms[list(block.columns)].any()
         and model.design.grouped_of(block.columns) is None
@@ -135,7 +135,7 @@ def _as_stated(model: Any, block: Any) -> Prior | None:
     }
     if names in keys:
         return keys[names]
-    for key, prior in keys.items():  # the name of a term stands for its columns
+    for key, prior in keys.items():  # the name of a term means its columns
         columns = [
             j for name in key for j in columns_called(name, model.design.columns)
         ]
@@ -237,7 +237,7 @@ def describe_rows(design: Design) -> str:
 
 
 def describe_weak_prior(model: Any) -> list[str]:
-    """What the weak prior is here: in raw units, and in those of the outcome."""
+    """Describe the weak prior of this model, in raw units and in units of the response."""
     d = model.design
     scales = [
         f"{d.columns[j]} {s:.3g}"

@@ -3,8 +3,9 @@
 Draws of a process, or of effects by group, include their hyperparameters h, and the coefficients alone have no known density: the log prior of such a
 draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
 
-Given both it is at other points N(k(x, A) k(A, A)^+ f(A), s^2 R(x, z)), R = k(x, z) - k(x, A) k(A, A)^+ k(A, z), all at h. The columns
-of the design are 1 at one of these rows and 0 elsewhere, so that this mean, less what they say, is added to each draw with R.
+Given f(A) and h, a process has the distribution N(k(x, A) k(A, A)^+ f(A), s^2 R(x, z)) at other points, where
+R = k(x, z) - k(x, A) k(A, A)^+ k(A, z) and k depends on h. Each column of the design is 1 at one row of A and 0 elsewhere. So each
+draw receives this mean minus the sum from the columns, and noise with covariance s^2 R.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -58,8 +59,8 @@ def log_prob_of_coefficients(
     proper: bool = False,
     blocks: Collection[int] | None = None,
 ) -> Array:
-    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,), of all blocks or of some; with `proper` of proper
-    blocks alone whose density is known without h."""
+    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and other parameters (...,), over all blocks or some. With `proper`
+    only over proper blocks with a density that does not need h."""
     hyper = {
         i: hyper_at(model.joint, model.design, i, draws)
         for i in needed_hyper(model)
@@ -112,9 +113,9 @@ class DrawnProcess:
     key : str
         The term.
     prior : FunctionValues
-        Of its columns.
+        The prior of its columns.
     columns : list of int
-        Where these stand in the design.
+        The indices of these columns in the design.
     amplitude : array (S,)
         s.
     table : array (S, d)
@@ -139,7 +140,7 @@ class DrawnProcess:
     @property
     def _distinct_nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
         """The atoms of each distinct h, the basis of k there, and the coefficients u (S', q, m) with phi(x)'u the mean at x."""
-        # 0.4 GB at the most, of bases that are held from one part of the rows to the next
+        # 0.4 GB at most, for the bases that are cached between parts of the rows
         max_numbers = 5 * 10**7
         if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= max_numbers:
             return self._cached_nodes
@@ -181,7 +182,7 @@ class DrawnProcess:
     def draws_of_sums(
         self, sums: RowSums, weights: list[Any], size: int, rng: Generator
     ) -> Array:
-        """Draws (S, E) of weighted sums, less what the columns say of them."""
+        """Draws (S, E) of weighted sums, minus their part from the columns of the design."""
         self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
         draws = np.empty((len(self.table), weights[0].shape[0]))
         sum_columns = self._columns_of(sums)
@@ -197,14 +198,14 @@ class DrawnProcess:
         return draws
 
     def mean_of_sums(self, sums: RowSums) -> Array:
-        """The mean over the atoms (n, m) of sums, less what the columns say of them."""
+        """The mean (n, m) over the atoms of sums, minus their part from the columns of the design."""
         mean = -self._columns_of(sums) @ self.at_rows.mean(0)
         for _, node_basis, u in self._distinct_nodes:
             mean += sums.columns(node_basis) @ u.sum(0) / len(self.table)
         return mean
 
     def joint(self, sums: RowSums, size: int, width: int, rng: Generator) -> LinearSums:
-        """Draws of all sums, less what the columns say of them."""
+        """Draws of all sums, minus their part from the columns of the design."""
         from scipy.sparse import eye_array
 
         draws = self.sums(sums, rng)

@@ -78,7 +78,7 @@ class GroupEffects:
         return 0.0, variances if variances.any() else None
 
     def is_new(self, rows: Array) -> Array:
-        """(...,) bool: rows of a new group at which its effects count."""
+        """(...,) bool: rows of a new group with an effect that is not multiplied by 0."""
         return (rows[..., 0] >= len(self.term.levels)) & rows[..., 1:].any(-1)
 
     def draws(self, rows: Array, scores: Any) -> Array | float:

@@ -25,11 +25,11 @@ from probreg.special import differentiate
 Array = np.ndarray
 Sums = tuple[Array, ...]
 
-# Rows x points x linear predictors of a block from which compiled code takes the sums. NumPy needs some 10 ms for so many;
-# loading numba takes a process 0.3 s, and the first use of a density on a machine 2 s: a fit of few rows never pays it.
+# Compiled code computes the sums of blocks with at least this product: rows x points x linear predictors. NumPy needs about 10 ms
+# for such a block. numba takes 0.3 s to load and 2 s for the first use of a density on a machine, too long for a fit of few rows.
 COMPILED = 400_000
 _PREDICTOR_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order are then right to 1e-12
-NARROW = 48  # columns up to which compiled code forms X' diag(w) X faster than BLAS; of several predictors it always does
+NARROW = 48  # up to this number of columns compiled code forms X' diag(w) X faster than BLAS; with several predictors it always does
 
 
 def log_lik(
@@ -262,7 +262,8 @@ def value_grad_hessian(
 
     def part(rows: Block) -> Sums:
         U = rows.X if frame is None else frame.rows(rows.X)
-        eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
+        # np.dot, since @ does not release the interpreter's lock here
+        eta = np.dot(U, gamma)
         eta = plus_offset(eta, rows.offset)
         if not curved and not a:
             g = likelihood.score(
@@ -362,8 +363,8 @@ def information_slope(
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
     X = block.X
-    # d log |I|^(1/2) / d beta = tr(I^-1 dI/d beta) / 2 with I = sum_i w_i x_i' W_i x_i, hence tr(h_i dW_i) / 2 row by
-    # row, h_i = x_i I^-1 x_i' (m, m).
+    # d log |I|^(1/2) / d beta = tr(I^-1 dI/d beta) / 2 with I = sum_i w_i x_i' W_i x_i. A row adds tr(h_i dW_i) / 2
+    # with h_i = x_i I^-1 x_i' (m, m).
     h = np.einsum("np,paqb,nq->nab", X, inverse, X, optimize=True)
     h = times_weights(h, block.weights)
     slope = likelihood.information_slope(

@@ -105,7 +105,7 @@ class Model(FromData, NamesPeers):
     """Likelihood and prior on one design: log p(beta, aux | y) = log p(y | eta, aux) + log p(beta, aux) + constant.
 
     log p(y | eta, aux) = sum_i w_i log p(y_i | eta_i, aux) with eta_i = x_i beta + offset_i, and log p(beta, aux) = log
-    p(beta | aux) + log p(aux). w_i is a frequency; weights of other kinds say so (`probreg.weights`): precisions divide
+    p(beta | aux) + log p(aux). w_i is a frequency; `probreg.weights` has the other kinds of weights: precisions divide
     sigma^2 instead. A model is made by `from_formula`, `from_arrays`, or of rows that stay where they are:
     `from_files`, `from_blocks`, `from_dask`; a Gaussian one of moments alone by `from_moments`.
 
@@ -118,7 +118,7 @@ class Model(FromData, NamesPeers):
     prior : Prior or mapping
         One Prior for every column but the intercept, or a mapping from columns to Priors.
     aux : mapping
-        From a nuisance parameter to a number (held fixed) or to a prior (unknown). Without an entry it is unknown with
+        From a nuisance parameter to a number (known) or to a prior (unknown). Without an entry it is unknown with
         p(sigma) ∝ 1/sigma, or for nu of `StudentT(nu=None)` with `priors.Gamma(2, 0.1)`.
     scales_compared : int
         How many scales of the prior `tune` compared on these rows to choose this one; 0 for a prior that was stated.
@@ -168,7 +168,7 @@ class Model(FromData, NamesPeers):
         ----------
         prior : Prior or str or mapping
             As in `from_formula`. `Flat()` for all columns also removes the priors of nuisance parameters, so that the mode is the
-            maximum likelihood estimate; values that are held stay, and nu of `StudentT(nu=None)` has its default prior.
+            maximum likelihood estimate. Fixed values stay, and nu of `StudentT(nu=None)` has its default prior.
 
         Returns
         -------
@@ -186,12 +186,12 @@ class Model(FromData, NamesPeers):
         return replace(self, design=design, prior=bound, aux=aux, scales_compared=0)
 
     def with_aux(self, **aux: float | str | AuxPrior) -> "Model":
-        """The same model with these nuisance parameters held fixed, or under these priors.
+        """The same model with fixed values or priors for these nuisance parameters.
 
         Parameters
         ----------
         **aux : float or AuxPrior or str
-            A number holds the parameter fixed, a prior (or its text, "half_normal(2)") leaves it unknown.
+            A number fixes the parameter, a prior (or its text, "half_normal(2)") leaves it unknown.
 
         Returns
         -------
@@ -438,7 +438,7 @@ class Model(FromData, NamesPeers):
 
     @cached_property
     def fixed(self) -> dict[str, float]:
-        """Nuisance parameters held fixed, by name."""
+        """Nuisance parameters with a fixed value, by name."""
         return {k: float(v) for k, v in self.aux.items() if not isinstance(v, AuxPrior)}
 
     def aux_prior(self, name: str) -> AuxPrior:
@@ -466,19 +466,19 @@ class Model(FromData, NamesPeers):
     @property
     def noise_scale(self) -> str:
         """The name of the noise scale, of a likelihood that has one."""
-        # who asks has asked the likelihood
+        # callers know that the likelihood has one
         assert self.likelihood.noise_scale is not None
         return self.likelihood.noise_scale
 
     def noise(
         self, aux: Mapping[str, Any] = MappingProxyType({}), default: Any = 1.0
     ) -> Any:
-        """The value of the noise scale, held or among the given nuisance parameters.
+        """The value of the noise scale, from the fixed or the given nuisance parameters.
 
         Parameters
         ----------
         aux : mapping
-            Nuisance parameters by name, of those that are not held.
+            Nuisance parameters that have no fixed value, by name.
         default : float
             The value if the likelihood has no noise scale.
 
@@ -491,7 +491,7 @@ class Model(FromData, NamesPeers):
 
     @property
     def noise_held(self) -> float | None:
-        """The noise scale that is held fixed; None where it is unknown, or there is none."""
+        """The fixed value of the noise scale; None if it is unknown, or there is none."""
         return self.fixed.get(self.likelihood.noise_scale or "")
 
     @property
@@ -628,7 +628,7 @@ class Model(FromData, NamesPeers):
         return array
 
     def _reshape_coefficients(self, array: Array) -> Array:
-        """Return coefficients (..., p, m) from a flat vector, reported coefficients or those of one predictor."""
+        """Return coefficients (..., p, m) from a flat vector, from reported coefficients or from coefficients of one predictor."""
         p, m = self.shape
         if array.ndim == 1 and array.size == p * m:
             return array.reshape(p, m)
@@ -638,7 +638,7 @@ class Model(FromData, NamesPeers):
         if array.shape[-2:] == (
             p,
             len(D),
-        ):  # reported coefficients, a linear map of those of the model
+        ):  # reported coefficients, a linear map of the model's coefficients
             contrast_values = np.linalg.lstsq(D, array.reshape(-1, len(D)).T)[0].T
             if np.allclose(
                 contrast_values @ D.T, array.reshape(-1, len(D)), rtol=1e-8, atol=1e-12
@@ -651,7 +651,7 @@ class Model(FromData, NamesPeers):
         )
 
     def _complete_aux(self, aux: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the nuisance parameters, including those held fixed. DataError for one without a value, and for an
+        """Return the nuisance parameters, also the fixed ones. Raise DataError for one without a value, and for an
         unknown name."""
         odd = [name for name in aux if name not in self.likelihood.nuisance]
         if odd:
@@ -1000,8 +1000,8 @@ class Model(FromData, NamesPeers):
         """The plain PyMC model eta = X beta + offset: all rows, named dims, for use with anything of PyMC.
 
         Each term of the formula is a variable of its name, effects by group are `effects[g]` over (group, effect), and the response
-        has its own name. A term whose name is taken is `beta[name]`. A prior that is no product over terms, or one
-        of more than 50 terms, has one variable `beta[first..last]`.
+        has its own name. A term is `beta[name]` if another variable has its name. A prior that is no product over terms,
+        or a prior of more than 50 terms, has one variable `beta[first..last]`.
 
         Parameters
         ----------
@@ -1057,7 +1057,7 @@ def prior_derivatives(model: Model, beta: Array, T: Array, aux: Aux) -> LocalMod
         h = S.T @ h @ S
     gradient = np.zeros(k + len(unknown))
     curvature = np.zeros((k + len(unknown), k + len(unknown)))
-    # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
+    # the prior's last derivative is over the log of the noise scale, which can have any place among the unknown parameters
     noise = [k + i for i, a in enumerate(unknown) if a == model.likelihood.noise_scale]
     a = [*range(k), *noise]
     gradient[a] = g[: len(a)]

@@ -41,7 +41,7 @@ from probreg.priors.joint import BlockPrior
 from probreg.special import ndtri
 
 Array = np.ndarray
-# sds up to which nodes of a normal linear predictor are equally spaced
+# up to this standard deviation the nodes of a normal linear predictor are equally spaced
 _EQUAL_STEPS = 7.0
 
 
@@ -312,7 +312,7 @@ def off_span(
 
 @dataclass(frozen=True, eq=False)
 class _TermPrior:
-    """The block of the prior with the columns of a term, at draws of its hyperparameters, whose names are `names`."""
+    """The block of the prior with the columns of a term, at draws of its hyperparameters `names`."""
 
     columns: list[int]
     block: BlockPrior
@@ -345,13 +345,13 @@ class _TermPrior:
     def processes(self, term: ProcessTerm) -> Iterator[ResidualProcess | DrawnProcess]:
         """Yield the residual process of a term.
 
-        Sines with hyperparameters of their own for a linear predictor need draws of these: what sines lack of k(x, x) within their
-        range is below the error of the basis, and is not added.
+        Sines with separate hyperparameters for a linear predictor need draws of these. The difference between the sines and
+        k(x, x) within their range is smaller than the error of the basis, and is not added.
         """
         prior = self.prior
         is_whole = len(self.columns) == len(self.block.columns)
         if is_whole and self.hyper and isinstance(prior, FunctionValues):
-            assert self.draws is not None  # of which `hyper` is
+            assert self.draws is not None  # `hyper` is a part of the draws
             beta = self.draws["beta"]
             amplitude = prior.amplitude_at(self.hyper) * np.ones(len(beta))
             table = np.stack([self.hyper[name] for name, _ in prior.unknown], 1)
@@ -413,7 +413,7 @@ class _TermPrior:
             return prior.root(np.zeros(0))[0][None]
         if isinstance(prior, VaryingEffects) and self.hyper is not None:
             logs = [np.log(self.hyper[k]) for k in prior.hyper]
-            # draws of an integral stand at few nodes
+            # draws of an integral take few distinct values
             nodes, index = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
             return np.stack([prior.root(node)[0] for node in nodes])[index.ravel()]
         if isinstance(prior, GaussianPrior) and not isinstance(prior, Flat):
@@ -463,8 +463,8 @@ def total_variance_left(model: Model, sigma: float) -> float:
 def variance_left_at_rows(model: Model) -> dict[int, float]:
     """By block, s^2 sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, for rows in memory.
 
-    s is the scale that the prior states, before unknown ones multiply it. Half of it over sigma^2 is what Titsias' lower bound of
-    the evidence subtracts. A prior that is not normal with one scale is of columns, not of a process, and has none.
+    s is the scale in the prior, without the unknown scales that multiply it. Titsias' lower bound of the evidence subtracts half of
+    this sum over sigma^2. A prior that is not normal with one scale is a prior of columns, not of a process, and has no such sum.
     """
     d = model.design
     variances = dict[int, float]()
@@ -510,8 +510,8 @@ def normal_scores(rng: Generator, atoms: int, n: int, m: int) -> Array:
 def normal_nodes(mean: Array, sd: Array) -> tuple[Array, Array]:
     """Return nodes eta (S, n) and weights (S,) or (S, n) of E g(eta), eta ~ N(mean, sd^2) at each of n rows.
 
-    Up to sd = 7 they are those of `equal_nodes`. Beyond, z = (eta - mean) / sd has steps of 0.35 / sd near eta = 0, where a
-    mean of a logistic or exponential shape varies, and steps that grow in proportion to the distance from it elsewhere:
+    Up to sd = 7 the nodes come from `equal_nodes`. Beyond, z = (eta - mean) / sd has steps of 0.35 / sd near eta = 0, where a
+    mean of a logistic or exponential shape varies. Elsewhere the steps grow in proportion to the distance from eta = 0:
     z = z_0 + (h / c) sinh(c t) at whole t, with z_0 = -mean / sd. Their number grows with log(sd) only.
 
     For g analytic in |Im eta| < a the error is near exp(-2 pi a / 0.35); a is pi for a logistic mean, pi / 2 for exp(-exp),

@@ -34,7 +34,7 @@ def setting_of(model: Any) -> Setting:
             "their ridge, lasso or elastic net use Categorical(symmetric=True); to penalise the log odds, state the scale of a prior, "
             "such as Laplace(0.5)"
         )
-    # what N is beside a weighted RSS, packages say differently
+    # with a weighted RSS, packages define N differently
     if model.design.weight_kind == "precision":
         return Setting(model.likelihood.name, sigma=model.noise_held)
     two = (

@@ -28,7 +28,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictive(PrintsTable):
-    """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = 1/S unless `share` says otherwise, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
+    """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = `share` or 1/S, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
     >>> one = Predictive(Gaussian(), np.zeros((1, 1, 1)), {"sigma": np.ones((1, 1))})
@@ -39,7 +39,7 @@ class Predictive(PrintsTable):
     likelihood: Likelihood
     eta: Array
     aux: Mapping[str, Array]
-    # what belongs to a row and is not drawn: its trials (n,)
+    # constants of each row, such as its trials (n,)
     given: Mapping[str, Array] = MappingProxyType({})
     # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
     share: Array | None = None
@@ -144,7 +144,7 @@ class Predictive(PrintsTable):
         Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code, or all if `compiled`; by search
         where that finds none.
         """
-        many = 400_000  # atoms times rows from which on compiled code is worth loading
+        many = 400_000  # compiled code is worth loading from this product of atoms and rows
         family = type(self._require_order())
         prob = check_prob(prob)
         if compiled is None:
@@ -185,7 +185,7 @@ class Predictive(PrintsTable):
     def _search_quantile(self, prob: float, tol: float) -> Array:
         # the search for a count starts here at the latest: a mean of a wide mixture can be infinite
         largest_start = 2.0**52
-        few_atoms = 32  # which tell nearly where a quantile of many lies
+        few_atoms = 32  # enough to start the search for the quantile of many atoms
         discrete = self._require_order().is_discrete
         few = self.thin(few_atoms)
         thins = len(few.eta) < len(self.eta)
@@ -224,7 +224,7 @@ class Predictive(PrintsTable):
         gap = self.cdf(y) - prob
         f = self._mixture_density(y)
         tail = 1.0 / min(prob, 1.0 - prob)
-        # a flat stretch has no slope, and asks for bisection
+        # bisect where the density is 0
         with np.errstate(all="ignore"):
             width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
@@ -280,7 +280,7 @@ class Predictive(PrintsTable):
         return Predictive(self.likelihood, self.eta[:, index], aux, row_values, share)
 
     def _mean_response(self) -> Array:
-        """Return the mean of the response, (n,); of ordered classes that of their numbers."""
+        """Return the mean of the response, (n,); for ordered classes the mean of the class numbers."""
         mean = self.mean()
         if mean.ndim == 2:
             mean = mean @ np.arange(mean.shape[1])

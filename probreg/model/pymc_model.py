@@ -52,11 +52,12 @@ class TermVariable:
     Attributes
     ----------
     name : str
-        As the formula writes the term; `beta[name]` where something else has that name.
+        The term as in the formula; `beta[name]` if another variable has that name.
     columns : tuple of int
         Their places in the design.
     labels : tuple of str
-        Along its dim `name_dim`, without commas, at which samplers part dims; none for a term of one column, which has no dim.
+        Labels along its dim `name_dim`, without commas, since samplers split dims at commas. A term of one column has no dim
+        and no labels.
     """
 
     name: str
@@ -237,7 +238,7 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
 def _hyper_variables(
     model: Any, prior: JointPrior, design: Design
 ) -> dict[int, dict[str, Any]]:
-    """Variables for the hyperparameters of each block, in the PyMC model that is open; those of single coefficients have a dim of their own."""
+    """Variables for the hyperparameters of each block, in the open PyMC model; a hyperparameter of single coefficients has its own dim."""
     import pymc as pm
 
     variables = {}
@@ -251,7 +252,7 @@ def _hyper_variables(
             k: h.prior.pymc(names[k], dims if h.each else None)
             for k, h in this.hyper.items()
         }
-        # what a reader of the draws is told, where the prior takes something else
+        # the reported hyperparameters, if the prior has a different parameterisation
         natural = this.natural(variables[i])
         for k, name in names.items():
             if name not in model.named_vars:
@@ -268,7 +269,7 @@ def _observe(
     aux_values: Mapping[str, Any],
     name: str,
 ) -> None:
-    """The response, given its linear predictors (n, m), in the PyMC model that is open."""
+    """Add the response, given its linear predictors (n, m), to the open PyMC model."""
     import pymc as pm
 
     row_values = likelihood.given(design.observed)
@@ -287,7 +288,7 @@ def _observe(
 
 
 def _predictor_dim(likelihood: Likelihood) -> str:
-    """Return the dim of linear predictors: that of the outcomes where reported coefficients are those of the model."""
+    """Return the dim of linear predictors: "outcome" if the model's coefficients are the reported ones."""
     identity = np.eye(likelihood.width)
     if likelihood.outcomes and np.array_equal(likelihood.contrast_matrix, identity):
         return "outcome"
@@ -375,7 +376,7 @@ class _BlockVariables:
         for variable, places in self._term_variables(prior):
             is_whole = len(places) == len(block.columns)
             part = prior if is_whole else prior.part(places)
-            assert part is not None  # _term_variables asked
+            assert part is not None  # checked in _term_variables
             part_factor = factor[..., list(places)] if np.ndim(factor) else factor
             name = variable.name + self.suffix
             yield (

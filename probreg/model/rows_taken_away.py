@@ -26,7 +26,7 @@ def model_without(model: Model, removed: Model) -> Model:
     before = model.design
     removed_design = removed.design
     require_gaussian_noise(model)
-    # moments by group name groups that are not among those of the model
+    # moments by group can name groups that the model does not have
     same = removed_design.columns == before.columns or bool(
         before.recipe.grouped
         and removed_design.ungrouped_columns == before.ungrouped_columns
@@ -90,7 +90,7 @@ def model_with(model: Model, added: Model) -> Model:
     mine: Any = model.moments
     design = design_of_moments(mine + added.moments)
     prior = model.prior
-    if isinstance(prior, Mapping):  # by columns, of which terms may have more
+    if isinstance(prior, Mapping):  # by columns: terms may have new ones
         old = model.design.recipe.grouped
         new = design.recipe.grouped
         column_map = {old[key].columns: new[key].columns for key in old}
@@ -111,7 +111,7 @@ def require_gaussian_noise(model: Model) -> None:
 
 
 def require_rows_left(design: Design) -> None:
-    """DataError for a design from which every row was taken away."""
+    """Raise DataError if every row of a design was taken away."""
     if design.kept is not None and not design.kept.n:
         raise DataError(
             "no rows stay: every row was taken away, and a fit needs at least one; take fewer away"

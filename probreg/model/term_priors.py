@@ -114,8 +114,8 @@ def _ends_of(
 
 
 def lengths_beyond(basis: SineBasis, hyper_draws: Mapping[str, Any]) -> Array:
-    """Bool of 100 draws, evenly by the first of these hyperparameters (S,), or of all: the sines are no approximation there."""
-    max_draws = 100  # each of which costs a sum over 20,000 frequencies
+    """Whether the sines are no approximation, for all draws of these hyperparameters (S,) or 100 of them, evenly by the first one."""
+    max_draws = 100  # a draw costs a sum over 20,000 frequencies
     table = np.column_stack(list(hyper_draws.values()))
     count = min(max_draws, len(table))
     chosen = np.argsort(table[:, 0], kind="stable")[
@@ -127,19 +127,19 @@ def lengths_beyond(basis: SineBasis, hyper_draws: Mapping[str, Any]) -> Array:
     return np.array([basis.error_of(kernel) > LARGEST_SINE_ERROR for kernel in kernels])
 
 
-# The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
+# The scale of a block is unknown: a mode sets it at the maximum of the evidence, and a posterior needs a proper prior.
 DEFAULT = Normal(Reference())
 
 
 def bound_terms(
     spec: PriorLike, design: Design
 ) -> tuple[Design, Prior | Mapping[Key, Prior]]:
-    """The design with the bases that the priors of its processes ask for, and the priors with one entry for each block of each
-    term; both as they are where there are no such terms.
+    """Return the design with the bases that the priors of its processes need, and the priors with one entry for each block of each
+    term. Both are unchanged if there are no such terms.
 
-    A prior for all columns leaves terms to their default, unless it is one density of all columns together, of processes, or of
-    terms. A key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
-    fits two.
+    A prior for all columns leaves the default priors of terms, unless it is one density of all columns together, of processes, or of
+    terms. A term as a key, with or without its options, applies to all its blocks, each with its own scale. Raise DataError for a
+    key that matches two terms.
     """
     read: Prior | Mapping[Key, Prior] = read_prior(spec)
     if (isinstance(read, Prior) and read.whole) or not isinstance(

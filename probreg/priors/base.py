@@ -4,7 +4,7 @@ A block is an array of shape (..., q, m): q columns, m linear predictors, any le
 for coefficients on the raw columns, one for all or one per column; the m predictors of a column are independent copies.
 `unit` multiplies every scale: it is sigma for a prior that is stated in units of the noise (`sigma_units=True`).
 
-The subclass of a prior tells what else it can do: a `SmoothPrior` has slopes, a `GaussianPrior` a precision, a `ProximalPrior` a
+The subclass of a prior shows its further properties: a `SmoothPrior` has slopes, a `GaussianPrior` a precision, a `ProximalPrior` a
 proximal map. A prior that is stated relative to the rows (on standardised columns, in units of X'X, through the Fisher
 information) or with an unknown scale needs the rows: `prepare` turns it into a plain prior or a mixture.
 
@@ -47,12 +47,12 @@ Scale = PositivePerColumn | AuxPrior
 
 @dataclass(frozen=True, eq=False)
 class PriorData:
-    """The properties of the rows that a prior can use, for its own q columns; of the response only its standard deviation."""
+    """The properties of the rows that a prior can use: of its own q columns, and the standard deviation of the response."""
 
     columns: tuple[str, ...]
     n: float  # observations, weights counted
     spread: Callable[[], Array]  # (q,) standard deviations with divisor n - 1
-    # of y, where sigma is a noise scale; None for other likelihoods
+    # the standard deviation of y if sigma is a noise scale; None for other likelihoods
     response_sd: Callable[[], float | None]
     # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
     gram: Callable[[], Array]
@@ -61,9 +61,9 @@ class PriorData:
     # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
-    process: KernelBasis | None = None  # whose columns these are, all of them
-    grouped: Any = None  # the term of varying effects whose columns these are, all of them: effects, levels, correlated
-    # of each column, the term of the formula that it is of
+    process: KernelBasis | None = None  # the basis, if these are all of its columns
+    grouped: Any = None  # the term of varying effects, if these are all of its columns: effects, levels, correlated
+    # the term of each column in the formula
     terms: Callable[[], tuple[str, ...]] = tuple
 
     @cached_property
@@ -93,8 +93,9 @@ class Prior(NamedSettings, ABC):
     sigma_units: bool = False
     # p(beta) is known without values of its hyperparameters
     known: ClassVar[bool] = True
-    tail: float = np.inf  # degrees of freedom: p falls as |beta|^-(tail + 1) far out, inf where faster than any power
-    derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
+    tail: float = np.inf  # degrees of freedom: p falls as |beta|^-(tail + 1) far out, inf if faster than any power
+    # made from another prior by `prepare`, not written by users
+    derived: ClassVar[bool] = False
 
     @property
     def size(self) -> int | None:
@@ -182,7 +183,7 @@ class SmoothPrior(Prior):
 
     @abstractmethod
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        """First and second derivative of log p over each entry of a block (q, m), the others held."""
+        """First and second derivative of log p over each entry of a block (q, m), with the other entries fixed."""
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """Gradient of log p (q m,) and its negative Hessian (q m, q m) over vec(block); from `slopes` for independent
@@ -270,7 +271,7 @@ class ProximalPrior(Prior):
         """-log p of a block of q columns, at unit 1."""
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        """Lower and upper end of the subdifferential of -log p over each entry of a block (q, m), the others held."""
+        """Lower and upper end of the subdifferential of -log p over each entry of a block (q, m), with the other entries fixed."""
         q = len(beta)
         kinks = self.kinks(q)
         power = kinks.exponent
@@ -294,7 +295,7 @@ class ProximalPrior(Prior):
         return metric * low + ridge, metric * high + ridge
 
     def remove_common_shift(self, scores: Array) -> Array | None:
-        """Return scores - c for scores (..., q, K) of K classes, c the number of each column at which -log p is least.
+        """Return scores - c for scores (..., q, K) of K classes, where the number c of each column minimises -log p.
 
         None where the prior has no such form.
         """
@@ -438,7 +439,7 @@ class LatentPrior(HierarchicalPrior):
         return None
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
-        """Values of those hyperparameters that are no scales, at which a search begins; one empty tuple where there are none."""
+        """Starting values of the hyperparameters that are no scales; one empty tuple if there are none."""
         return ((),)
 
 

@@ -5,8 +5,8 @@ effects, row by row (Lewandowski, Kurowicka & Joe 2009):
 
     T_ij = tanh(t_ij) prod_(k < j) sech(t_ik),   T_ii = prod_(k < i) sech(t_ik)
 
-As a positive number v = exp(t) = ((1 + r) / (1 - r))^(1/2) a partial correlation is a hyperparameter like the others, with the log t.
-Of two effects the partial correlation is the correlation.
+The positive number v = exp(t) = ((1 + r) / (1 - r))^(1/2) makes a partial correlation a hyperparameter like the others, with the log t.
+For two effects the partial correlation is the correlation.
 """
 
 from dataclasses import dataclass
@@ -130,7 +130,7 @@ def root_slopes(t: Array, K: int) -> tuple[Array, Array]:
     r = np.tanh(t)
     s = 1.0 / np.cosh(t)
     for n, (i, j) in enumerate(pairs_of(K)):
-        # T_ij has the factor tanh(t_ij), every later entry of its row sech(t_ij), whose log has the slope -tanh(t_ij)
+        # T_ij has the factor tanh(t_ij), every later entry of its row sech(t_ij); log sech has the slope -tanh
         slopes[n, i, j] = s[n] ** 2 * np.prod(s[n - j : n])
         slopes[n, i, j + 1 : i + 1] = -r[n] * T[i, j + 1 : i + 1]
     return T, slopes

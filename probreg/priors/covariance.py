@@ -54,8 +54,8 @@ from probreg.special import LOG_2PI
 class GroupNormal(GaussianPrior):
     """The prior b_g ~ N(0, S) of the K effects of each of G groups, S = Lambda Lambda' known; coefficients are group by group.
 
-    A singular S has no density. Directions without variance are held at a hundred-thousandth of the standard deviation of their
-    effects, and an effect without variance at 1e-8 of the largest.
+    A singular S has no density. Directions without variance get a hundred-thousandth of the standard deviation of their
+    effects, and an effect without variance gets 1e-8 of the largest standard deviation.
 
     Parameters
     ----------
@@ -108,13 +108,13 @@ class GroupNormal(GaussianPrior):
 
     @cached_property
     def _regular_root(self) -> tuple[Array, bool]:
-        """The root with directions without variance held, and whether there are any."""
-        least_singular = 1e-5  # of the root of the correlations, of unit length, that is told from zero
-        smallest_sd = 1e-8  # of the largest: that of an effect without one
+        """Return the root, where directions without variance get a small one, and whether there are any."""
+        least_singular = 1e-5  # a smaller singular value of the root of the correlations counts as zero
+        smallest_sd = 1e-8  # relative to the largest, for an effect without variance
         L = np.array(self.root, dtype=float)
         sd = np.linalg.norm(L, axis=1)
         is_zero = sd == 0.0
-        # S = D R D, R = T T' the correlations, T = U s V': a singular value below the floor is raised to it
+        # S = D R D, R = T T' the correlations, T = U s V': a smaller singular value is raised to the limit
         T = np.where(
             is_zero[:, None], np.eye(len(L)), L / np.where(is_zero, 1.0, sd)[:, None]
         )
@@ -132,7 +132,7 @@ class GroupNormal(GaussianPrior):
 
     @property
     def held_root(self) -> Array:
-        """Lambda (K, K) with a positive diagonal: directions without variance are held."""
+        """Lambda (K, K) with a positive diagonal: directions without variance get a small one."""
         return self._regular_root[0]
 
     def root_of_groups(self, values: Any) -> Array:
@@ -313,7 +313,7 @@ class VaryingEffects(ConditionalPrior):
     cors : tuple
         K (K - 1) / 2 partial correlations, row by row of the lower triangle, each a number or a prior of v = exp(atanh r).
     group : str
-        What the groups are of.
+        The name of the grouping variable.
     """
 
     effects: tuple[str, ...]
@@ -347,12 +347,12 @@ class VaryingEffects(ConditionalPrior):
 
     @cached_property
     def _named_sds(self) -> dict[str, float | AuxPrior]:
-        """Return every standard deviation by name, held or unknown."""
+        """Return every standard deviation by name, fixed or unknown."""
         return {f"sd[{name}]": v for name, v in zip(self.effects, self.sds)}
 
     @cached_property
     def _named_cors(self) -> dict[str, float | AuxPrior]:
-        """Return every correlation by name, held or unknown, in the order of `pairs`."""
+        """Return every correlation by name, fixed or unknown, in the order of `pairs`."""
         return {self.cor_name(i, j): v for (i, j), v in zip(self.pairs, self.cors)}
 
     @property
@@ -405,7 +405,7 @@ class VaryingEffects(ConditionalPrior):
             return self
         return replace(self, cors=tuple(cors))
 
-    # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
+    # ---- hyperparameters, fixed and unknown ----------------------------------------------------------------------
 
     def _scales_and_root(
         self, values: Mapping[str, Any]
@@ -469,7 +469,7 @@ class VaryingEffects(ConditionalPrior):
     # ---- the prior of the coefficients ---------------------------------------------------------------------------
 
     def _log_sds(self, logs: Array) -> list[float]:
-        """log sd of each effect, held or among the logs of the hyperparameters."""
+        """log sd of each effect, fixed or from the logs of the hyperparameters."""
         log_of = dict(zip(self.hyper, logs))
         return [
             log_of[n] if n in log_of else float(np.log(v))  # type: ignore[arg-type]

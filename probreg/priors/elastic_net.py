@@ -129,8 +129,8 @@ class ElasticNet(AbsoluteAndSquare):
     @classmethod
     def from_elastic_net(cls, *, of: str = "sklearn", **settings: Any) -> "ElasticNet":
         """Return the prior with the mode of another package's elastic net: `alpha=`, `l1_ratio=` (sklearn, glum), `L1_wt=`
-        (statsmodels), `C=`, `l1_ratio=` (sklearn LogisticRegression), `lam=`, `alpha=` (glmnet, whose squared term is
-        divided by the sd of y), or `lam1=`, `lam2=` of RSS + lam1 |w|_1 + lam2 |w|^2. The rest as in Laplace.from_lasso.
+        (statsmodels), `C=`, `l1_ratio=` (sklearn LogisticRegression), `lam=`, `alpha=` (glmnet, which divides the squared
+        term by the sd of y), or `lam1=`, `lam2=` of RSS + lam1 |w|_1 + lam2 |w|^2. The rest as in Laplace.from_lasso.
 
         >>> ElasticNet.from_elastic_net(alpha=1.0, l1_ratio=0.5, of="sklearn", n=1, sigma=1.0)
         ElasticNet(scale=1.0, ratio=0.5, location=0.0, sigma_units=False, scaled=False)

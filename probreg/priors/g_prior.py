@@ -18,7 +18,7 @@ class GPrior(DataDependentPrior):
     """Zellner's g-prior beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), X centred where there is an intercept.
 
     i is the Fisher information of one observation at eta = 0 and sigma = 1, so 1 for a Gaussian likelihood and 1/4 for
-    a Bernoulli. It is independent over the predictors of a softmax. DataError at rows whose columns do not vary or are
+    a Bernoulli. It is independent over the predictors of a softmax. DataError if columns do not vary or are
     combinations of one another.
 
     Parameters
@@ -74,8 +74,8 @@ def unit_information_normal(rows: PriorData, name: str) -> Normal:
 
 
 def _require_independent(G: Array, rows: PriorData, name: str) -> None:
-    """DataError that names the first column which the ones before it explain."""
-    least_share = 1e-12  # of its own variation: a column with less left beside the others is a combination of them
+    """Raise DataError with the name of the first column that is a combination of the columns before it."""
+    least_share = 1e-12  # share of its own variation: a column with a smaller residual is a combination of the others
     d = np.sqrt(np.diagonal(G))
     if (d == 0).any():
         raise DataError(

@@ -31,9 +31,8 @@ from probreg.special import LOG_2PI, differentiate
 
 Known = float | AuxPrior
 UNKNOWN = Reference()
-_HYPERPARAMETER_STEP = (
-    2e-3  # of differences over the log of a hyperparameter, with an error near 1e-9
-)
+# of differences over the log of a hyperparameter, with an error near 1e-9
+_HYPERPARAMETER_STEP = 2e-3
 
 
 @PRIORS.register
@@ -136,7 +135,7 @@ class GaussianProcess(DataDependentPrior):
             if isinstance(self.amplitude, AuxPrior):
                 return ScaleMixture(unit, self.amplitude)
             return Normal(self.amplitude)
-        # its columns hold the density at one length
+        # its columns include the density at one fixed length
         if isinstance(basis, SineBasis) and not basis.plain:
             raise DataError(
                 f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read in blocks: "
@@ -241,7 +240,7 @@ class ProcessPrior(ConditionalPrior):
         """The basis of the same kind, made for this function alone at the inputs x (n, d)."""
 
     def amplitude_at(self, values: Mapping[str, Any]) -> Any:
-        """The amplitude among these hyperparameters, or as it is held."""
+        """The amplitude from these hyperparameters, or its fixed value."""
         return values.get("amplitude", self.amplitude)
 
     def size_at(self, values: Mapping[str, float]) -> float:
@@ -425,7 +424,7 @@ class InducingPoints(UnknownLength):
         return Normal(float(self.amplitude_at(values)))
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
-        assert x is not None  # evidence asks for rows in memory
+        assert x is not None  # evidence requires rows in memory
         return self.basis.rebuilt(kernel, x)
 
     _sample_given = UnknownLength._raise_moved

@@ -35,7 +35,7 @@ def least_with_norm(b: Array, h: Array) -> Array:
     >>> least_with_norm(np.array([3.0, 4.0]), np.array([2.0, 2.0]))  # (1 - 1/5) b / 2
     array([1.2, 1.6])
     """
-    max_steps = 100  # of which a few are made
+    max_steps = 100  # only a few are needed
     length = float(np.linalg.norm(b))
     if not length > 1.0:
         return np.zeros_like(b)
@@ -59,8 +59,8 @@ class GroupLaplace(AffinePrior, ProximalPrior):
 
     Z = 2 pi^(d/2) Gamma(d) scale^d / Gamma(d/2) for d columns, so that |beta_g - location_g| / scale ~ Gamma(d, 1) with a
     direction that is uniform. In the posterior mode whole groups are exactly zero. With scales that differ by column
-    (`scaled=True`) the length is that of (beta_j - location_j) / scale_j. Groups of one column are `Laplace`. Of several
-    linear predictors, as of a softmax, each has groups of its own, which are independent copies.
+    (`scaled=True`) the density uses the length of the vector (beta_j - location_j) / scale_j. A group of one column is `Laplace`.
+    With several linear predictors, such as a softmax, each has its own groups, which are independent copies.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class GroupLaplace(AffinePrior, ProximalPrior):
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         z = rng.standard_normal(shape)
         for g in self.members(shape[-2]):
-            # |r_g| ~ Gamma(d, 1), and its direction is that of a normal.
+            # |r_g| ~ Gamma(d, 1), and its direction comes from a normal vector.
             part = z[..., g, :]
             radius = rng.gamma(len(g), size=(*shape[:-2], 1, shape[-1]))
             z[..., g, :] = part * (

@@ -114,7 +114,7 @@ def _log_prob_of_sizes(size: Array, tau: float, slab: float) -> Array:
     The nodes reach from below the smallest coefficient, where the integrand falls as tau^(q + 1), up to the point beyond which
     Cauchy tails have mass 1e-11.
     """
-    max_numbers = 2_000_000  # held at once
+    max_numbers = 2_000_000  # in memory at once
     h = 0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
     q = size.shape[1]
     smallest = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))

@@ -137,8 +137,8 @@ def mapping_of(blocks: Iterable[BlockPrior], names: Sequence[str]) -> dict[Key, 
 class JointPrior:
     """log p(beta) = sum over blocks of log p_b(beta[columns_b]), for beta of shape (..., p, m).
 
-    With a `contrast` C (K, m), priors with kinks are of the K coefficients of a column over all classes, of which beta fixes
-    beta C' up to a shift: they have the shift of the largest density, as in glmnet, and log p is known up to a constant.
+    With a `contrast` C (K, m), priors with kinks apply to the K coefficients of a column over all classes. beta determines these, beta C',
+    only up to a shift. They get the shift with the largest density, as in glmnet, and log p is known up to a constant.
     """
 
     blocks: tuple[BlockPrior, ...]
@@ -153,7 +153,7 @@ class JointPrior:
 
     def scores(self, beta: Array) -> Array:
         """Return the coefficients (..., p, K) of all classes under a `contrast`; those without a kink sum to zero."""
-        assert self.contrast is not None  # callers ask first
+        assert self.contrast is not None  # callers check first
         class_scores = beta @ self.contrast.T
         for b in self.blocks:
             if isinstance(b.prior, ProximalPrior):
@@ -171,7 +171,7 @@ class JointPrior:
         if self.contrast is None or not isinstance(block.prior, ProximalPrior):
             return inside
         scores = block.prior.remove_common_shift(inside @ self.contrast.T)
-        assert scores is not None  # other priors are refused with the model
+        assert scores is not None  # the model raises an error for other priors
         return scores
 
     def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
@@ -286,7 +286,7 @@ class JointPrior:
         return P_all
 
     def precision(self, sigma: float = 1.0) -> Array:
-        """(p, p) of one linear predictor; Gaussian blocks of all predictors alike only."""
+        """(p, p) of one linear predictor; only for Gaussian blocks that are the same for all predictors."""
         assert not self.apart  # see `precision_of_entries`
         return self.precision_of_entries(1, sigma)
 
@@ -337,7 +337,7 @@ class JointPrior:
             if isinstance(b.prior, Flat):
                 continue
             unit = b.prior.unit(sigma)
-            assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
+            assert isinstance(b.prior, SmoothPrior)  # callers check `smooth` first
             inside = b.take(beta)
             g, H = b.prior.derivatives(inside, unit)
             entries = b.entries(m)
@@ -386,7 +386,7 @@ def location_of(block: BlockPrior) -> Array:
 
 
 def _gaussian_prior(block: BlockPrior) -> GaussianPrior:
-    assert isinstance(block.prior, GaussianPrior)  # callers ask `gaussian` first
+    assert isinstance(block.prior, GaussianPrior)  # callers check `gaussian` first
     return block.prior
 
 
@@ -401,8 +401,8 @@ def joint(
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
     `rows` returns the properties of some columns for priors relative to them; the blocks contain the bound priors. `shown` are
-    the columns as an error lists them, those of a term as one. `outcomes` are the names of several linear predictors that have
-    hyperparameters of their own.
+    the columns as an error lists them, with all columns of a term as one. `outcomes` are the names of several linear predictors
+    that have separate hyperparameters.
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term with several columns
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for

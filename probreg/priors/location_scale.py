@@ -63,7 +63,7 @@ class AffinePrior(Prior):
         super().__post_init__()
         kind = type(self).__name__
         for name, annotation in (("scale", Scale), ("location", PerColumn)):
-            # of a subclass that says nothing of it
+            # if the subclass does not declare this field
             if name not in declared_fields(type(self)):
                 object.__setattr__(
                     self,
@@ -177,7 +177,7 @@ def remove_least_shift(
 class LocationScale(AffinePrior):
     """beta_j = location_j + scale_j r_j with r_j independent draws of one standard density, symmetric about 0."""
 
-    # The standard density for a compiler, where it is smooth; a law holds it to standard_log_prob.
+    # The standard density for a compiler, where it is smooth; a test compares it with standard_log_prob.
     compiled_density: ClassVar[CompiledDensity | None] = None
 
     # PyMC's distribution with its names of location and scale, where it has one
@@ -214,7 +214,7 @@ class LocationScale(AffinePrior):
         return (self.standard_log_prob(r) - log_s).sum((-1, -2))
 
     def pymc(self, unit: Any = 1.0) -> PymcVariable:
-        """Return PyMC's own distribution or a variable with the density `standard_log_prob`, whose operators then apply to symbols too."""
+        """Return PyMC's own distribution, or a variable with the density `standard_log_prob`, which must then accept PyMC's symbols."""
         import pymc as pm
 
         if self.in_pymc is not None:

@@ -82,7 +82,7 @@ class ScaleMixture(LatentPrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         """By quadrature over log tau, with an error near rounding."""
-        max_numbers = 2e6  # held at once
+        max_numbers = 2e6  # in memory at once
         # log p(beta) = log int p(beta | tau = v) p(v) dv, dv = v d log v: log sum_k exp(log p(beta | v_k) + log
         # weight_k).
         v, weight = log_rule(self.tau, beta.shape[-2] * beta.shape[-1])

@@ -1,4 +1,4 @@
-"""A prior as other packages spell its penalty, and back. Numbers and words only; which columns and rows, the model says.
+"""Conversion between a prior and the penalties of other packages. The model supplies the columns and rows.
 
 Everything passes through two weights: the negative log prior of a coefficient w is l1 |w| + (l2 / 2) w^2 + constant. With
 N observations and a log likelihood log L, or a Gaussian RSS, each package minimises its own criterion:
@@ -63,7 +63,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Spelling:
-    """One package's call whose minimum is the mode, and the numbers in it."""
+    """One package's call that has the mode as its minimum, and the numbers in it."""
 
     package: str
     call: str
@@ -73,10 +73,10 @@ class Spelling:
 
 @dataclass(frozen=True)
 class Spellings:
-    """The penalty that a prior is, in every package that has it.
+    """The penalty that is equivalent to a prior, in every package that has it.
 
-    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns; nan for those of smooth
-    functions, whose penalties `head` says.
+    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns; nan for smooth functions,
+    which have their penalties in `head`.
     """
 
     columns: tuple[str, ...]
@@ -87,7 +87,7 @@ class Spellings:
     head: str = ""
 
     def __getitem__(self, package: str) -> Spelling:
-        """The first call of a package. DataError names those that there are."""
+        """The first call of a package. Otherwise DataError with a list of the packages that have one."""
         for row in self.rows:
             if row.package == package:
                 return row
@@ -139,7 +139,7 @@ _NAMES = {
 def spell(
     l1: float, l2: float, at: Setting, *, intercept: bool = True
 ) -> tuple[Spelling, ...]:
-    """The calls of every package whose minimum is the mode under these weights; without N only those that need none.
+    """The calls of every package that have the mode as their minimum, under these weights; without N only calls that do not need it.
 
     >>> [s.call for s in spell(0.0, 4.0, Setting("bernoulli", n=20.0))][0]
     'LogisticRegression(C=0.25)'
@@ -148,7 +148,7 @@ def spell(
         return ()
     if at.family == "gaussian":
         sigma = at.require("sigma", "the weight of a penalty beside an RSS")
-        square = sigma**2  # weights beside RSS / 2
+        square = sigma**2  # weights relative to RSS / 2
         l1 = l1 * square
         l2 = l2 * square
     calls = _calls_of_sums(l1, l2, at, intercept)
@@ -160,7 +160,7 @@ def spell(
 def _calls_of_sums(
     l1: float, l2: float, at: Setting, intercept: bool
 ) -> list[Spelling]:
-    """The calls whose criterion adds over the rows."""
+    """The calls with a criterion that is a sum over the rows."""
     fit = ", fit_intercept=False" * (not intercept)
     calls = []
     if at.family == "gaussian":
@@ -187,7 +187,7 @@ def _calls_of_sums(
 
 
 def _calls_of_means(a: float, b: float, at: Setting, intercept: bool) -> list[Spelling]:
-    """The calls whose criterion is per observation."""
+    """The calls with a criterion that is a mean over the observations."""
     fit = ", fit_intercept=False" * (not intercept)
     gaussian = at.family == "gaussian"
     loss = "RSS/(2N)" if gaussian else "-log L / N"
@@ -250,7 +250,7 @@ def _blend(first: float, second: float) -> tuple[float, float]:
 def weights(
     of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool = False
 ) -> tuple[float, float]:
-    """(l1, l2) beside the negative log likelihood, or beside RSS / 2 for a Gaussian one, from a package's own settings.
+    """(l1, l2) relative to the negative log likelihood, or to RSS / 2 for a Gaussian one, from a package's own settings.
 
     >>> weights("sklearn", Setting("bernoulli"), {"C": 0.25}, ridge=True)
     (0.0, 4.0)
@@ -332,8 +332,8 @@ def _take(given: dict[str, float], *names: str, default: float | None = None) ->
 
 @dataclass(frozen=True)
 class Read:
-    """A penalty of another package as a prior: its weights l1 and l2 beside the negative log likelihood, or beside RSS / 2
-    where `relative`; on columns divided by their sd (divisor N) where `standardized`."""
+    """A penalty of another package as a prior. Its weights l1 and l2 are relative to the negative log likelihood, or to RSS / 2
+    if `relative`. If `standardized`, the columns are divided by their sd (divisor N)."""
 
     l1: float
     l2: float
@@ -346,7 +346,7 @@ class Read:
 
     @property
     def stretch(self) -> float:
-        """Our standard deviations have the divisor N - 1, theirs N: their ratio, 1 for raw columns."""
+        """The ratio of standard deviations with divisor N - 1 (this package) and N (the others); 1 for raw columns."""
         if not self.standardized:
             return 1.0
         if self.at.of_trials:
@@ -380,9 +380,9 @@ def read_penalty(
     standardize: bool = False,
     **settings: Any,
 ) -> Read:
-    """A package's own settings; the numbers of the data that they need are arguments or those of a Model.
+    """Read a package's own settings; numbers of the data that they need come from the arguments or from a Model.
 
-    `standardize` is an option of glmnet alone.
+    `standardize` is an option of glmnet only.
     """
     of = read_argument("of", of, Word)
     likelihood = read_argument("likelihood", likelihood, Word)

@@ -111,7 +111,7 @@ class AuxPrior(NamedSettings, ABC):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if vars(cls).keys() & {"log_prob", "slopes"} and "log_terms" not in vars(cls):
-            # those of the base class are of another density
+            # the base class's terms are for another density
             cls.log_terms = None  # type: ignore[assignment]
 
     def slopes(self, v: Any) -> tuple[Any, Any]:

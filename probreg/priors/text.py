@@ -81,7 +81,7 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
 
 
 def _parse_text(text: str) -> Any:
-    """A prior; one of a positive number too, which `joint` refuses with the name of its column."""
+    """Return a prior, also one for positive numbers: for it `joint` raises an error with the name of the column."""
     kind = text.partition("(")[0].strip()
     if kind in AUX_PRIORS and kind not in PRIORS:
         return AUX_PRIORS.parse(text)
@@ -89,7 +89,7 @@ def _parse_text(text: str) -> Any:
 
 
 def parse_aux(text: str) -> dict[str, float | AuxPrior]:
-    """Nuisance parameters: a number holds one fixed, a prior makes it unknown.
+    """Nuisance parameters: a number fixes one, a prior makes it unknown.
 
     >>> parse_aux("sigma=half_normal(2)")
     {'sigma': HalfNormal(scale=2.0)}

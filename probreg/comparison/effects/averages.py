@@ -108,8 +108,8 @@ class AverageMean(Target):
 
 @dataclass(frozen=True, eq=False)
 class AverageSlope(Target):
-    """d h / d v along one variable v of the quantity h of `at`: J(eta) (D beta + o), with D (n, p) the slopes of the columns in v
-    and o those of the offset."""
+    """d h / d v along one variable v of the quantity h of `at`: J(eta) (D beta + o), where the columns have the slopes D (n, p)
+    in v and the offset has the slopes o."""
 
     at: AverageMean
     D: Array
@@ -170,7 +170,7 @@ class AveragedEffect:
 
 
 def mean_slopes(quantity: Quantity, eta: Array, aux: Aux) -> tuple[Array, Array]:
-    """d mean / d eta, (..., n, K, m), and d mean / d log aux, (..., n, K, a), from the line on which the mean lies and its link."""
+    """d mean / d eta, (..., n, K, m), and d mean / d log aux, (..., n, K, a), from the `line` of `link_mean_and_slope` and the link."""
     line, J, A = quantity.link_mean_and_slope(eta, **aux)
     # mu = g^-1(line(eta)): d mu / d eta = (g^-1)'(line) d line / d eta.
     slope = quantity.link.slope(line)[..., None]

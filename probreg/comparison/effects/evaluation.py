@@ -166,7 +166,7 @@ class Evaluation:
 
     @cached_property
     def is_from_draws(self) -> bool:
-        """Whether the effects are those of posterior draws; a closed form is for linear effects and fixed rows."""
+        """Whether the effects are computed from posterior draws; linear effects over fixed rows have a closed form."""
         posterior = self.fit.solution.draws
         if posterior is None:
             return False
@@ -266,8 +266,8 @@ class Evaluation:
             if self.has_sampled_rows:
                 added = () if off_span is None else off_span.means(target)
                 if len(added):
-                    # rows differ as the process does, whose columns may carry no information there;
-                    # what is added is less the columns at the mean of the draws
+                    # rows differ by the process, and its columns may carry no information there;
+                    # the added part excludes the columns at the mean of the draws
                     h = target.values(
                         solution.posterior.flat["beta"].mean(0), aux, added
                     )

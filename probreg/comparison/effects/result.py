@@ -35,7 +35,7 @@ class Effects(PrintsTable):
     `table` is a pandas DataFrame, one row per effect: its labels (variable, contrast, by, at, level), estimate, std_error (of a
     point estimate) or sd (of a posterior), lower, upper, for comparisons and slopes of maximum likelihood p_value (of no difference, a ratio
     of 1, or a slope of 0); unrounded, with the settings prob, kind, method and "what" in `attrs`. `covariance`
-    (R, R) is the covariance of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
+    (R, R) is the covariance of the estimates on the scale `scale`, where they are nearly normal ("identity", "log",
     "logit"), `draws` (S, R) are the posterior draws of the estimates, or None. `average_over` is "population" if errors include
     the sampling of the rows, and "sample" if the rows are fixed.
     """

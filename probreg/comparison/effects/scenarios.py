@@ -260,8 +260,8 @@ def population(
 
 
 def trials_of(model: Model) -> Array | None:
-    """Return the trials (n,) of the rows of a binomial model; an empty array for rows elsewhere, and None for other models,
-    and for dependent trials, a row of which is one unit."""
+    """Return the trials (n,) of the rows of a binomial model; an empty array if rows are not in memory, and None for other models,
+    and for dependent trials, where a row is one unit."""
     likelihood = model.likelihood
     if not isinstance(likelihood, OfTrials) or likelihood.dependent_trials:
         return None

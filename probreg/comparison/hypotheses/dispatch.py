@@ -94,7 +94,7 @@ def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
 
 
 def _scale_probability(fit: Fit, text: str, null: ScaleTest, prob: float) -> Hypothesis:
-    """Return the share of draws in which the inequality holds."""
+    """Return the share of draws that satisfy the inequality."""
     if null.relation == "=":
         raise Incompatible(
             f"{text!r}: every equality of a scale has posterior probability zero; test an inequality, or fit by evidence"
@@ -227,8 +227,8 @@ def hypothesis(
     """Test the hypothesis `text`, L beta = r, or compute the probability of L beta > r; "s(x) is linear" tests a smooth function.
 
     A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood ratio and the score test. One
-    inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities, and for
-    equalities the credible level at which they are reached.
+    inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities. For
+    equalities it gets the level of the credible region that has r on its boundary.
 
     "s(x) is linear" is tau = 0 for the range of a smooth function, on the boundary of the parameter space. For Gaussian
     noise the test is the restricted likelihood ratio with its exact finite-sample distribution, given the scales of other terms

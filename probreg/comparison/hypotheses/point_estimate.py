@@ -343,8 +343,8 @@ def anova(
     -------
     DataFrame
         One row for each term: its number of coefficients `df`, the degrees of freedom `df_resid` of an F test (else nan),
-        `law` ("F" or "chi2"), `statistic` and `p_value`. Where columns are combinations of others, `df` counts only what
-        the rows identify, and a term with 0 has no test (nan).
+        `law` ("F" or "chi2"), `statistic` and `p_value`. If columns are combinations of others, `df` counts only the
+        coefficients that the rows identify, and a term with 0 has no test (nan).
 
     Raises
     ------
@@ -404,7 +404,7 @@ def anova(
 
 
 def _combinations_of_terms(fit: Fit, type: str) -> dict[str, tuple[Array, Array]]:
-    """Return the coefficients of each term as combinations L (q, p m) over vec(beta), and those of the terms left out of its test."""
+    """Return for each term the combinations L (q, p m) over vec(beta) of its coefficients, and of the terms left out of its test."""
     design = fit.model.design
     smooth = {term.name for term in design.recipe.terms}
     is_intercept = design.is_intercept[design.ungrouped]

@@ -126,7 +126,7 @@ def probability_of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Be
 
 
 def share_of_draws(holds: Array) -> Belief:
-    """The probability of a hypothesis that holds in some of the draws (chain, draw)."""
+    """The probability of a hypothesis, from whether it is true in each of the draws (chain, draw)."""
     how = f"share of {holds.size} draws"
     return Belief("P(hypothesis)", float(holds.mean()), error_of_draws(holds), how)
 

@@ -275,7 +275,7 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
 
 
 def likelihood_limit(fit: Fit) -> float:
-    """The log-likelihood at the estimate; if coefficients run to infinity its limit, at which Newton steps gain nothing."""
+    """The log-likelihood at the estimate. If coefficients go to infinity, its limit, where Newton steps gain nothing."""
     if fit.solution.status is not Status.NO_MAXIMUM:
         return fit.log_likelihood
     theta, _ = Surface(fit.model, fit.solution).top

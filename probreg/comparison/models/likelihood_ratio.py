@@ -198,7 +198,7 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     extra = [c for c in small.flat if c not in large.flat]
     if not extra or not (small.model.design.n and large.model.design.n):
         return extra[0] if extra else None
-    tolerance = 1e-8  # of a column, by which it may leave the span of others
+    tolerance = 1e-8  # largest share of a column outside the span of others
     for name in extra:
         parameter = _parameter_of(name, small)
         X = large.flat_values(

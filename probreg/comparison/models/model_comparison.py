@@ -62,7 +62,7 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
     if share is None:
         share = np.full(len(p), 1.0 / len(p))
     most_steps = 5_000  # each of two steps of EM and a longer one
-    tolerance = 1e-9  # per observation, by which the score may fall short of the best
+    tolerance = 1e-9  # per observation: largest distance of the score from the best one
     for _ in range(most_steps):
         first, gain, _ = _em_step(p, share, w)
         if gain <= 1.0 + tolerance:
@@ -168,7 +168,7 @@ def compare_models(
 ) -> ModelComparison:
     """Compare models of the same observations by their predictions of data that they have not seen.
 
-    Leave-one-out is exact for least squares, conjugate posteriors and Gaussian modes at held scales (closed form). Other modes are refitted without
+    Leave-one-out is exact for least squares, conjugate posteriors and Gaussian modes at fixed scales (closed form). Other modes are refitted without
     each row up to 500 rows; with more rows one Newton step is used, with refits until the estimated error of the sum is below 0.01 nats.
     Other posteriors use PSIS. For rows that are read in blocks the table has the criteria but no leave-one-out, with a note. Under sampling weights each row is left out whole, and elpd_loo is sum_i w_i log p(y_i | other rows) with weights of sum n,
     an estimate for the population; its error is the standard error of a weighted mean.
@@ -435,7 +435,7 @@ def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
     if usable and not sampled and not restricted:
         row["log_lik"] = fit.log_likelihood
     if usable and not sampled and why_no_criterion(fit) is None:
-        # with effects by group log p(y | beta, scales), from which the effects are integrated out
+        # with effects by group log p(y | beta, scales), with the effects integrated out
         k = fit.n_parameters
         row |= {"k": k, "AIC": fit.aic, "BIC": fit.bic}
         if scales is None:

@@ -94,12 +94,12 @@ def modes(model: Model, grid: Array) -> PathSolution:
 
 
 def found_modes(path: PathSolution) -> Array:
-    """Return at which scales (S,) a mode was found, of the model or of its limiting model."""
+    """Return bool (S,): the scales where a mode was found, of the model or of its limiting model."""
     return np.array([status.is_mode for status in path.status])
 
 
 def modes_with_curvature(path: PathSolution) -> list[int]:
-    """Return the numbers of the scales at which a mode inside the parameter space was found."""
+    """Return the numbers of the scales where a mode inside the parameter space was found."""
     return [i for i, status in enumerate(path.status) if status.good]
 
 

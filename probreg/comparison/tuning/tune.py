@@ -159,9 +159,10 @@ class RegularisationPath(PrintsLines):
 
     @check_arguments
     def scale_at(self, df: Positive) -> float:
-        """The scale at which a model with normal priors has `df` effective degrees of freedom, free columns counted.
+        """Return the scale that gives a model with normal priors `df` effective degrees of freedom, including free columns.
 
-        Incompatible for other priors, where df may jump or turn; DataError for more than there are, or fewer than are free.
+        Incompatible for other priors, where df may jump or fall as the scale grows. DataError if `df` is above the number of columns,
+        or below the number of free columns.
         """
         if not self.model.joint.gaussian:
             raise Incompatible(
@@ -222,7 +223,7 @@ def path(
     """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
-    maximum likelihood. The grid of a prior with kinks starts at the scale at which the first coefficient leaves its
+    maximum likelihood. The grid of a prior with kinks starts at the scale where the first coefficient leaves its
     kink and spans a factor of 1000; other grids span the eigenvalues of the information. It warns if a mode was not found.
 
     Parameters
@@ -305,7 +306,7 @@ class TuningResult(PrintsLines):
 
     `model` has the prior at the chosen `scale` (a factor on every scale of the prior); `table` is a DataFrame with the
     score, its standard error, df and sigma of every scale, unrounded; `description` describes the minimised
-    criterion; `parts` is a DataArray of the scores of folds (scale, fold) or observations (scale, obs), if rows were held out.
+    criterion; `parts` is a DataArray of the scores of folds (scale, fold) or observations (scale, obs), for criteria that use held-out rows.
     """
 
     model: Model

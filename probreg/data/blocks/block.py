@@ -48,7 +48,7 @@ class Block(NamedTuple):
         return len(self.X)
 
     def part(self, rows: slice | Array) -> "Block":
-        """Return some of its rows; those of a slice without a copy."""
+        """Return some of its rows, for a slice without a copy."""
         before = rows.start or 0 if isinstance(rows, slice) else 0
         return Block(
             self.X[rows],
@@ -79,7 +79,7 @@ class Block(NamedTuple):
 
 
 def join_blocks(blocks: Sequence[Block]) -> Block:
-    """Return the rows of all blocks, in their order, as one block; `start` is that of the first.
+    """Return the rows of all blocks, in their order, as one block with the `start` of the first.
 
     >>> join_blocks([Block(np.ones((2, 1)), np.zeros(2)), Block(np.ones((1, 1)), np.ones(1))]).y
     array([0., 0., 1.])

@@ -223,7 +223,7 @@ class Files:
             )
         for name in names:
             if name in self.labels and _is_number(types[name]):
-                # text, of which each distinct number is read once
+                # as text; each distinct number is then read once
                 types[name] = pa.dictionary(pa.int32(), pa.string())
             elif pa.types.is_integer(types[name]):
                 types[name] = pa.float64()

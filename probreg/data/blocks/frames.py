@@ -1,4 +1,4 @@
-"""Data frames of dask, whose partitions are read like files on their workers."""
+"""Data frames of dask: workers read their partitions like files."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass

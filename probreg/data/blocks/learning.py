@@ -226,9 +226,9 @@ def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
 
 
 def learn_recipe(plan: Plan, parts: Parts) -> tuple[Recipe, Selection, tuple[str, ...]]:
-    """Return the recipe, the selection with the numbers of the parts' first rows if they were counted, and notes on how it was learned.
+    """Return the recipe, the selection (with the numbers of the parts' first rows if they were counted), and notes on the learning.
 
-    Makes one pass over the rows if there is anything to learn, and one more to count those of several parts.
+    Makes one pass over the rows if there is anything to learn, and before it a pass that counts the rows of several parts.
     """
     selection = plan.selection
     if not (plan.factors or plan.learning_terms or plan.formulas.bars):

@@ -4,7 +4,7 @@ A pass calls a function on each part in the process that has it, and adds up the
 
 Dask manages the partitions: it uses partitions in the memory of its workers directly, and rereads partitions from files in
 each pass. A tree of dask tasks adds the sums in the order of the partitions, so that they do not
-depend on the order in which workers finish. Without a cluster the same tasks run on dask's own threads.
+depend on which worker finishes first. Without a cluster the same tasks run on dask's own threads.
 """
 
 import pickle

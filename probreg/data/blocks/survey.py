@@ -29,7 +29,7 @@ class EvenSample:
 
     @classmethod
     def of(cls, start: int, n: int, rows: Any) -> "EvenSample":
-        """Return the sample of n rows, of which the first has the number `start`."""
+        """Return the sample of n rows; the first row has the number `start`."""
         stride = 1
         while n > stride * SAMPLE:
             stride *= 2
@@ -104,7 +104,7 @@ class Survey(NamedTuple):
         return np.concatenate([y, self.values[missed]])
 
 
-# The orders in which the blocks of a categorical column declare its levels; None of a block that declares none.
+# The orders of levels that the blocks of a categorical column declare; None for a block that declares none.
 Orders = set[tuple[Any, ...] | None]
 
 

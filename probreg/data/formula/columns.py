@@ -226,7 +226,7 @@ def _from_series(series: Any) -> Any:
             return series.to_numpy(dtype=float, na_value=np.nan)
         return _from_objects(series.to_numpy(dtype=object, na_value=None))
     if types.is_datetime64_any_dtype(series.dtype):
-        # with a time zone, in which an hour can occur twice
+        # with a time zone, since an hour can occur twice
         return series.to_numpy(dtype=object if series.dt.tz else None)
     if series.dtype.kind in "OUSb":
         return _from_array(series.to_numpy(dtype=object))

@@ -190,7 +190,7 @@ class ParsedFormula(NamedTuple):
     names: tuple[str, ...]
 
     def recipe(self, columns: tuple[str, ...], memory: Memory, weights: Any) -> Recipe:
-        """Return the recipe of these columns with what `memory` has learned; of arrays of weights and offsets it has none."""
+        """Return the recipe of these columns with the states that `memory` has learned; it has no arrays of weights and offsets."""
         return Recipe(
             self.parts.text,
             columns,
@@ -241,7 +241,7 @@ class ParsedFormulas:
 def parse_formulas(
     formula: str | Mapping[str, str], table: DataTable, weights: Any, offset: Any
 ) -> ParsedFormulas:
-    """Parse the formulas of all linear predictors; `offset` is that of the first."""
+    """Parse the formulas of all linear predictors; `offset` is the offset of the first."""
     first, others = split_formulas(formula)
     formulas = {"": parse_with(first, table, weights, offset)} | {
         f"{name}: ": parse_with(text, table, weights, None)

@@ -65,7 +65,7 @@ def stack_offsets(offsets: Iterable[Array | None]) -> Array | None:
 class ParameterRecipe(Recipe):
     """The map from a table to the columns of several linear predictors.
 
-    The fields of `Recipe` are those of the first formula, but for `columns`, which has the columns of all.
+    The fields of `Recipe` describe the first formula, except for `columns`, which has the columns of all formulas.
 
     Attributes
     ----------

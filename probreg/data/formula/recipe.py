@@ -412,7 +412,7 @@ def rows_with_trials(parts: FormulaLayout, table: DataTable) -> np.ndarray:
 
 
 def require_response(parts: FormulaLayout, table: DataTable) -> None:
-    """Raise DataError for a response of times, or of values that are neither numbers nor categories."""
+    """Raise DataError for a response of times, or of values that are not numbers or categories."""
     name = parts.outcome[0].column if len(parts.outcome) == 1 else None
     kind = "number" if name is None else kind_of(table.columns[name])
     if name is None or kind not in ("time", "other"):

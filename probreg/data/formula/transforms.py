@@ -1,6 +1,6 @@
 """Transforms that learn from the training rows: polynomials, splines, centring and scaling.
 
-Each takes x (n,), its state and counts (n,), and then the options of the formula. An empty state is filled from these rows, of which
+Each takes x (n,), its state and counts (n,), and then the options of the formula. An empty state is filled from these rows, where
 row i represents counts_i equal rows; a filled state is only read.
 """
 
@@ -21,7 +21,7 @@ State = MutableMapping[str, Any]
 class FactorColumns:
     """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
 
-    `names` are written in brackets after the factor, except None for a single column. `inputs` (n, d) are those of a smooth function or a process.
+    `names` are written in brackets after the factor, except None for a single column. A smooth function or a process has `inputs` (n, d).
     """
 
     names: tuple[str | None, ...]

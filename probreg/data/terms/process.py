@@ -139,7 +139,7 @@ class ProcessTerm:
         )
 
     def to_state(self) -> dict[str, Any]:
-        """Return texts, numbers and arrays from which `process_of` restores the term."""
+        """Return texts, numbers and arrays; `process_of` restores the term from them."""
         return {
             "kind": "process",
             "short": self.short,

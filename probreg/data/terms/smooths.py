@@ -364,7 +364,7 @@ class TensorProduct(SmoothBasis):
     """
 
     margins: tuple[PenalisedSpline | ThinPlate, ...]
-    sizes: Array  # (width,), by which columns are divided
+    sizes: Array  # (width,), divisors of the columns
     means: Array
 
     @classmethod

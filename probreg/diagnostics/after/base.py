@@ -132,7 +132,7 @@ def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:
 
 
 def other_likelihood(fit: Fit) -> str:
-    """Return the remedy for a response whose distribution is not that of the likelihood."""
+    """Return the remedy for a response that does not have the distribution of the likelihood."""
     if not fit.model.likelihood.is_discrete:
         return heavier_tails(fit)
     return other_spread(fit)

@@ -203,7 +203,7 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
 def grouped_dispersion(y: Array, p: Array, coefficients: float) -> Dispersion:
     """X^2 = sum_g sum_k (y_gk - n_g p_gk)^2 / (n_g p_gk), chi-square on groups (K - 1) - coefficients (McCullagh & Nelder 1989,
     section 4.5); of two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
-    # E_gk = n_g p_gk, and X^2 / df estimates the factor by which variances exceed the multinomial's.
+    # E_gk = n_g p_gk, and X^2 / df estimates the ratio of the variances to the multinomial's.
     expected = y.sum(1, keepdims=True) * p
     df = len(y) * (p.shape[1] - 1) - coefficients
     x2 = float(np.sum((y - expected) ** 2 / expected))

@@ -1,4 +1,4 @@
-"""What every other diagnostic needs: an estimate, and the rows of the fit."""
+"""Requirements of every other diagnostic: an estimate, and the rows of the fit."""
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
@@ -8,7 +8,7 @@ from probreg.inference import Status
 
 @DIAGNOSTICS.register
 class ExistenceDiagnostic(Diagnostic):
-    """Reports a likelihood without a maximum, to which no other diagnostic applies."""
+    """Reports a likelihood without a maximum: no other diagnostic applies."""
 
     name = "existence"
     title = "Existence"
@@ -25,7 +25,7 @@ class ExistenceDiagnostic(Diagnostic):
 
 @DIAGNOSTICS.register
 class RowsDiagnostic(Diagnostic):
-    """Reports a fit without rows in memory, to which the diagnostics of single rows do not apply."""
+    """Reports a fit without rows in memory: the diagnostics of single rows do not apply."""
 
     name = "rows"
     title = "Rows and columns"

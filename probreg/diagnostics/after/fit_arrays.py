@@ -1,10 +1,11 @@
 """The quadratic approximation of a log posterior at its estimate, row by row, for deletion formulas.
 
-With coordinates phi of the coefficients in which the curvature of the log posterior is I at the estimate of a fit,
-eta = eta_0 + Z phi. W_i is the Fisher information of row i over its m linear predictors, s_i the score there, P the share of
-the prior in the curvature, and A = sum_i w_i Z_i' W_i Z_i + P. Where that information has no formula (several formulas, censored
-and truncated responses), or scores of nuisance parameters are correlated with s_i (ordered classes, beta, zero-inflated), deletion has
-W_i the observed information of row i, and the logs of the estimated nuisance parameters are predictors as well. One observation of row i has
+The coordinates phi of the coefficients make the curvature of the log posterior I at the estimate of a fit, and eta = eta_0 + Z phi.
+W_i is the Fisher information of row i over its m linear predictors, s_i the score there, P the share of the prior in the
+curvature, and A = sum_i w_i Z_i' W_i Z_i + P. The Fisher information may have no formula (several formulas, censored and truncated
+responses), or scores of nuisance parameters may be correlated with s_i (ordered classes, beta, zero-inflated). In these cases W_i is
+the observed information for deletions, and the logs of the estimated nuisance parameters are predictors as well. One observation of
+row i has
 
     u_i = L_i^-1 s_i with L_i L_i' = W_i     standardised score, mean 0 and covariance I under the model,
     G_i W_i with G_i = Z_i A^-1 Z_i'         (m, m), the leverage when m = 1,
@@ -80,7 +81,7 @@ class FitArrays:
     w: Array  # (n,), frequencies
     size: float  # tr H, the effective number of coefficients of the fit
     df: float | None  # n - tr H of an estimated Gaussian sigma
-    # the nuisance parameters whose logs are predictors behind eta, with the observed information; None with the expected one
+    # nuisance parameters with logs as predictors after eta, for the observed information; None for the expected information
     unknown: tuple[str, ...] | None = None
 
     @cached_property
@@ -149,7 +150,7 @@ def arrays_of_fit(fit: Fit) -> FitArrays:
 
 
 def deletion_arrays(fit: Fit) -> FitArrays:
-    """Return the arrays of a fit with the observed information where deletion needs it, otherwise those of `arrays_of_fit`."""
+    """Return the arrays of a fit, with the observed information if deletion needs it, otherwise from `arrays_of_fit`."""
     unknown = hold_at_limits(fit.model, fit.solution).unknown
     if fit.model.likelihood.has_orthogonal_information(unknown):
         return fit.once(arrays_of_fit)
@@ -239,7 +240,7 @@ def _derivatives(
 
 
 def require_information(fit: Fit) -> None:
-    """Raise NotApplicable for a likelihood whose expected information has no formula."""
+    """Raise NotApplicable for a likelihood that has no formula of the expected information."""
     if not fit.model.likelihood.exact_information:
         raise NotApplicable(
             "it needs the expected information, which has no formula for this likelihood"
@@ -276,7 +277,7 @@ def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
 
 
 StatisticOfDataSets = Callable[[FitArrays], Array]  # of S data sets, (S,)
-FEW_OBSERVATIONS = 500  # observations up to which null distributions are drawn; with more the asymptotic ones apply
+FEW_OBSERVATIONS = 500  # up to this number of observations null distributions are drawn; with more the asymptotic ones apply
 # after so many data sets (the data among them), enough exceed the statistic
 _LOOKS = ((200, 20), (2000, 20), (5000, 0))
 LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can resolve

@@ -104,7 +104,7 @@ def reset(fit: Fit) -> HypothesisTest | None:
 
 
 def score_statistic(data_sets: FitArrays, G: Array) -> tuple[Array, Array]:
-    """Score test (S,) of coefficients 0 for added columns G (S, n, m, q), and the rank of what they add, (S,).
+    """Score test (S,) of coefficients 0 for added columns G (S, n, m, q), and the rank (S,) of their information beyond Z.
 
     b'M^-1 b with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG is chi-square on the rank of M (Rao 1948;
     Neyman's C(alpha) at an estimate that is not a maximum). For least squares it is the reduction of the residual squares.
@@ -369,7 +369,7 @@ def _score_test(fit: Fit, functions: Sequence[TermFunction]) -> HypothesisTest:
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     """Return the model with the tested blocks fixed at zero, by scales of 1e-5 of the smallest standard error."""
-    share = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
+    share = 1e-5  # of a standard error: at this scale coefficients are zero to 1e-10
     model = fit.model
     Z = _range_columns(fit, functions)
     columns = fit.model.design.columns

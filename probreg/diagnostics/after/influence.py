@@ -368,7 +368,7 @@ def surprise(fit: Fit) -> Array:
 
 
 def _tail_probability_of_counts(y: Array, p: Array) -> Array:
-    """K times the least of 2 min(P(Y_k <= y_k), P(Y_k >= y_k)) over the classes, each of which is binomial (Bonferroni)."""
+    """K times the least of 2 min(P(Y_k <= y_k), P(Y_k >= y_k)) over the K binomial counts of the classes (Bonferroni)."""
     from scipy.stats import binom
 
     n = y.sum(1, keepdims=True)

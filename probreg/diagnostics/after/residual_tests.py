@@ -34,7 +34,7 @@ Array = np.ndarray
 
 
 def _standard_scores(fit: Fit) -> Array:
-    """Return the standardised scores (n, m). NotApplicable for a likelihood whose expected information has no formula."""
+    """Return the standardised scores (n, m). NotApplicable for a likelihood that has no formula of the expected information."""
     require_information(fit)
     return standardised_scores(fit).u
 

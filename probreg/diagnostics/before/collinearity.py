@@ -162,9 +162,8 @@ def surplus(model: Model) -> int | None:
     >>> surplus(Model.from_arrays(np.eye(3, 300), [1.0, 2.0, 4.0]))
     298
     """
-    max_columns = (
-        200  # up to which equations are written if there are more columns than rows
-    )
+    # up to this number equations are written if there are more columns than rows
+    max_columns = 200
     n = model.design.n
     p = len(model.design.columns)
     return p - n if n and p > max(n, max_columns) else None
@@ -288,7 +287,7 @@ def vif(model: Model) -> Any:
     """Generalised variance inflation factors of the terms: Dataset over term with gvif, df and per_df = gvif^(1/(2 df)).
 
     gvif = det R_1 det R_2 / det R of the correlations R of the columns, R_1 the correlations within the term and R_2 within the others; for a
-    single column 1 / (1 - R^2), the classical VIF; its root is the factor by which the interval widens (Fox & Monette
+    single column 1 / (1 - R^2), the classical VIF; its root is the factor that widens the interval (Fox & Monette
     1992). Without an intercept R has cosines in place of correlations. DataError for exactly collinear columns.
 
     >>> vif(Model.from_arrays([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 2.0, 4.0]))["gvif"].round(3).values.tolist()
@@ -331,8 +330,8 @@ def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
 
 
 def _near_combination(model: Model) -> tuple[float, list[str]]:
-    """Return the largest condition index of the centred columns at which columns of two or more terms have over half of their variance,
-    and these terms; 1 without one."""
+    """Return the largest condition index of the centred columns that has over half of the variance of columns of two or more terms,
+    and these terms; 1 if there is none."""
     if len(_compared_columns(model, centred=True)) > 1:
         index, share, names = _indices(model, centred=True)
         for k in reversed(range(len(index))):

@@ -110,7 +110,7 @@ class Pit(Score):
             bottom = 0.0 if p.likelihood.is_discrete else -np.inf
             top = np.full(n, p.given.get("trials", np.inf), dtype=float)
             return {"lower": np.full(n, bottom), "upper": top}
-        # {y: |F(y) - 1/2| <= c} = [F^-1(1/2 - c), F^-1(1/2 + c)]; of counts those with (F(y - 1) + F(y)) / 2 in
+        # {y: |F(y) - 1/2| <= c} = [F^-1(1/2 - c), F^-1(1/2 + c)]; for counts the y with (F(y - 1) + F(y)) / 2 in
         # [1/2 - c, 1/2 + c], so that an end outside it moves inward by one.
         lower = p.quantile(0.5 - most)
         upper = p.quantile(0.5 + most)
@@ -118,7 +118,7 @@ class Pit(Score):
             return {"lower": lower, "upper": upper}
         lower = np.where(p.pit(lower, 0.5) >= 0.5 - most, lower, lower + 1.0)
         upper = np.where(p.pit(upper, 0.5) <= 0.5 + most, upper, upper - 1.0)
-        # in place of an empty set, which only adds to what is held
+        # the median in place of an empty set: a larger set keeps the coverage
         middle = p.quantile(0.5)
         return {"lower": np.minimum(lower, middle), "upper": np.maximum(upper, middle)}
 
@@ -309,7 +309,7 @@ def exchangeable(fit: Fit, theirs: str) -> str:
 def blocks(
     design: Design, per_row: int, most_numbers: int = 2_000_000
 ) -> Iterator[Design]:
-    """Yield the rows in small parts, of at most `most_numbers` numbers held at once."""
+    """Yield the rows in small parts, with at most `most_numbers` numbers in memory at once."""
     size = max(1, most_numbers // max(per_row, 1))
     for rows in row_slices(design.n, size):
         yield design.take(rows)

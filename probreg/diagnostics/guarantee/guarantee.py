@@ -54,7 +54,7 @@ class RiskBounds(PrintsLines):
     assumptions : tuple of Assumption
         The assumptions of all bounds.
     delta : float
-        The probability with which each bound may fail, taken by itself.
+        The largest probability that a single bound fails.
     """
 
     fit: Fit
@@ -127,7 +127,7 @@ def guarantee(
         (lo, hi): the possible values of the response, known before the rows; needed for numbers and counts. A range taken from
         the sample raises an error.
     delta : float
-        The probability with which a bound may fail.
+        The largest probability that a bound fails.
     data : table or array (n, q), optional
         Rows that the fit has not used: the hold-out bound then needs no refit.
     y : array (n,), optional

@@ -250,7 +250,7 @@ def _is_inside_stated_ball(fit: Fit) -> bool:
 
 
 def _require_prior_of_ball(inputs: BoundInputs) -> None:
-    """Raise NotApplicable unless the prior is that of ridge with fixed lam, or of a lasso."""
+    """Raise NotApplicable unless the prior is the prior of ridge with fixed lam, or of a lasso."""
     model = inputs.fit.model
     lik = model.likelihood
     joint = model.joint
@@ -501,7 +501,7 @@ def require_stated_prior(inputs: BoundInputs) -> None:
 
 def _risks_of_draws(inputs: BoundInputs, S: ParameterCovariance) -> list[float]:
     """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
-    most_numbers = 2_000_000  # predictions held at once
+    most_numbers = 2_000_000  # predictions in memory at once
     fit = inputs.fit
     design = inputs.design
     lik = inputs.fit.model.likelihood

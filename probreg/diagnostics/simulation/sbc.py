@@ -141,7 +141,7 @@ def describe_departure(what: str, mean: float, spread: float, n: int) -> str:
 
 
 LOG_LIKELIHOOD = "log_likelihood"
-# with which all quantities together stay inside their bands, under the null
+# probability under the null that all quantities together stay inside their bands
 PROB = 0.95
 
 
@@ -163,7 +163,7 @@ class SBC(PrintsTable):
 
     @property
     def points(self) -> Array:
-        """The shares of ranks at which the distribution functions are compared, (bins - 1,)."""
+        """The shares of ranks where the distribution functions are compared, (bins - 1,)."""
         return np.arange(1, self.bins) / self.bins
 
     @property

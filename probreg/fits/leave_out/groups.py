@@ -197,7 +197,8 @@ def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftO
     rng = np.random.default_rng([fit.seed, 11])
     parameters = parameter_draws(fit, rng)
     beta = parameters.pop("beta")
-    effect_draws = 400  # draws at which the effects of a group are integrated out
+    # number of draws; at each the effects of a group are integrated out
+    effect_draws = 400
     draw_numbers = np.arange(min(effect_draws, len(beta)))
     method = "weighted over draws of the normal approximation"
     if fit.solution.draws is not None:
@@ -258,7 +259,7 @@ def _log_density_without_effects(
     for p, own in zip(terms, columns_of_terms):
         root = np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[draw_numbers]
         place = slice(columns.index(own[0]), columns.index(own[-1]) + 1)
-        shared = p.predictor is None or d.owner is not None  # m is 1 beside formulas
+        shared = p.predictor is None or d.owner is not None  # with formulas m is 1
         for k in range(m) if shared else [p.predictor]:
             blocks[:, place, k, place, k] = root
     b = beta[:, columns].reshape(len(beta), -1)

@@ -245,7 +245,7 @@ def _refit_without_row(
     if mode.status is not Status.CONVERGED:
         return None
     beta = model.design.frame.to_raw(mode.gamma)
-    largest_eta = 12.0  # |eta| from which a maximum is checked for separation
+    largest_eta = 12.0  # above this |eta| a maximum is checked for separation
     if isinstance(model.likelihood, MayDiverge) and not model.joint.informative.all():
         # the search may have stopped only because the likelihood is flat towards infinity
         diverges = float(np.abs(model.eta(beta)).max()) > largest_eta

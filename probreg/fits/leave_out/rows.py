@@ -2,7 +2,7 @@
 
 With h_i = x_i' V x_i of one observation, V = (X'WX + P)^-1, and e_i its residual, the residual of the fit without it is
 e_i / (1 - h_i) and the sum of squares falls by e_i^2 / (1 - h_i) (Cook & Weisberg 1982, section 2.2). So the closed form is exact for
-least squares, conjugate posteriors, and modes of Gaussian noise under normal priors at held scales. Other modes are refitted, or
+least squares, conjugate posteriors, and modes of Gaussian noise under normal priors with fixed scales. Other modes are refitted, or
 approximated by one Newton step (`modes`); other posteriors are reweighted (PSIS-LOO, Vehtari, Gelman & Gabry 2017).
 """
 
@@ -98,9 +98,8 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
     d = model.design
     n = d.total
     root = np.sqrt(full_weights(d.precision, d.n))
-    left_out: Array | float = (
-        1.0  # weight of one observation: 1 for frequencies, the whole sampling weight otherwise
-    )
+    # weight of one observation: 1 for frequencies, the whole sampling weight otherwise
+    left_out: Array | float = 1.0
     if d.weight_kind == "sampling":
         left_out = d.row_weights
     V = (s.conditional or s.scale).of_rows(d.X)[:, 0, 0] / unit
@@ -216,9 +215,8 @@ def refit_rows(
     if shared and n > refit_all:
         local = model.value_grad_hessian(beta, **aux)
         step, convex = newton_step(local)
-        at_mode = (
-            1e-4  # standard errors: the step after a shorter one is about its square
-        )
+        # standard errors: the step after a shorter one is about its square
+        at_mode = 1e-4
         if convex and float(local.gradient @ step) < at_mode**2:
             log_p, rows = _newton_step(model, beta, aux, allowed)
     if len(rows) > most_refits:
@@ -235,12 +233,13 @@ def refit_rows(
 
 
 def _with_parameters_held(model: Model, solution: Solution) -> Model:
-    """Return the model with the flat columns of the formulas of parameters held at an estimate by evidence, as nuisance parameters
-    without a formula are: their joint mode with the effects of groups is far from it."""
+    """Return the model with normal priors that keep the flat coefficients of parameter formulas at their estimates by evidence.
+
+    Nuisance parameters without a formula are also fixed: a joint mode with the effects by group is far from these estimates."""
     owner = model.design.owner
     if owner is None or solution.effect_scales is None:
         return model
-    tiny = 1e-5  # standard deviation of a held coefficient times that of its column
+    tiny = 1e-5  # prior standard deviation of a fixed coefficient times the standard deviation of its column
     blocks = list[BlockPrior]()
     for b in model.joint.blocks:
         held = [j for j in b.columns if isinstance(b.prior, Flat) and owner[j] > 0]

@@ -415,7 +415,7 @@ def _read_scales(
 
 
 def _stated_design(recipe: ColumnRecipe, model: Model) -> Design:
-    """Return the design with the columns of the stated model, in which processes have another basis."""
+    """Return the design with the columns of the stated model, where processes have another basis."""
     design = model.design
     if design.n:
         for key, term in recipe.processes.items():

@@ -219,7 +219,7 @@ FIELDS: Mapping[str, ValueKind] = {
     "method": TABLE,
     "design.recipe": TABLE,
     "design.response": TEXT,
-    # the number of its columns; older files say whether there is one
+    # the number of its columns; in older files whether there is one
     "design.offset": ValueKind(
         "a whole number, true or false", lambda v: isinstance(v, int) and v >= 0
     ),
@@ -431,7 +431,7 @@ def _matches(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> boo
 def encode_columns(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a table for each column with its name, an array of numbers or codes, and the levels of codes.
 
-    Columns with values other than numbers, truth values, texts and times are left out, and those of mixed kinds.
+    Columns of mixed kinds, or of values other than numbers, truth values, texts and times, are left out.
 
     >>> encode_columns({"g": np.array(["b", "a", "b"], dtype=object)})
     [{'name': 'g', 'values': array([1, 0, 1]), 'levels': ['a', 'b']}]

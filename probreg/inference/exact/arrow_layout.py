@@ -52,7 +52,7 @@ class ArrowLayout:
     Attributes
     ----------
     blocks : list of LatentBlock
-        The leading blocks, then those of the border: other factors, then diagonal
+        The leading blocks, then the blocks of the border: other factors, then diagonal
         roots.
     shape : tuple of int
         G, K of all predictors, and the number of latent border columns.
@@ -206,7 +206,7 @@ class ArrowLayout:
 
     @cached_property
     def map_of_rest(self) -> Any:
-        """A (p, r), sparse, with which the border columns are X A."""
+        """A (p, r), sparse, such that the border columns are X A."""
         return self._map_of_border(self.frame.T)
 
     @cached_property
@@ -354,7 +354,7 @@ class ArrowLayout:
                     start_again[j] = start[j]
                 root = self._root(b, start_again[None, b.hyper], np.ones(1))
                 slopes = root.slopes[:, 0]
-                # the effect in whose row of the root this scale appears
+                # the effect: its row of the root contains this scale
                 k = int(np.abs(slopes[j - b.hyper.start]).sum(1).argmax())
                 pairs = [
                     i

@@ -21,7 +21,7 @@ class LatentBlock(NamedTuple):
 
     group: LatentGroup
     hyper: slice  # of theta
-    start: int  # of its columns, which those of other linear predictors share
+    start: int  # of its columns; blocks of other linear predictors share them
     place: slice  # among the K leading effects, or among the border columns
     repeats: int
     size: int

@@ -6,9 +6,9 @@ zero.
 
 The covariance of the coefficients with the uncertainty of the scales and nuisance parameters at a maximum of the evidence.
 
-With V the covariance of the coefficients b given the free coordinates theta of the maximum, S that of theta, and J = d mode / d theta, the
-joint covariance of b is V + J S J'. The logs of nuisance parameters are among theta. Under ML flat
-coefficients f are coordinates of theta: V is the covariance given f.
+Let theta be the free coordinates of the maximum and S their covariance, V the covariance of the coefficients b given theta, and
+J = d mode / d theta. The joint covariance of b is V + J S J'. theta contains the logs of nuisance parameters. Under ML it also
+contains the flat coefficients f, and V is the covariance given f.
 """
 
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ def joint_covariance(
     return conditional.with_spread(changes @ root, names)
 
 
-# size of the columns from which a second pass over the rows, in doubled precision, dominates
+# from this size of the columns a second pass over the rows, in doubled precision, dominates
 SIZE_OF_SECOND_PASS = 10**5
 
 
@@ -273,8 +273,8 @@ class Evidence(Method):
     def _resolve_separated(
         self, problem: EvidenceProblem, separation: Separation, rng: Generator
     ) -> Resolved:
-        """Return the estimates of a response that flat columns separate: those of the limit of the likelihood, far along the
-        direction of the separation."""
+        """Return the estimates if flat columns separate the response: they are the estimates of the limit of the likelihood, far
+        along the direction of the separation."""
         far = 30.0  # least increase of a separated predictor: exp(-30) is 1e-13
         model = problem.model
         fixed = fixed_coefficients(model, separation, None)
@@ -389,7 +389,7 @@ class Evidence(Method):
         unit = transfer_coefficients(one, problem.model.design, model.design)[:, 0]
         beta = unit[:, None] * beta
         if inner.method == Newton():
-            # from another start it may find another mode than that of the evidence
+            # another start may lead to another mode than the mode of the evidence
             near = Newton(start=beta)  # type: ignore[arg-type]
             inner = inner._replace(solution=near.solve(inner.model, rng))
         if is_restricted:

@@ -99,8 +99,8 @@ def with_values(model: Model) -> Model:
 def _with_basis(
     model: Model, term: ProcessTerm, basis: KernelBasis, priors: Mapping[Key, Prior]
 ) -> Model:
-    """Return the model with another basis of a process, whose new columns have the
-    prior of its columns among `priors`."""
+    """Return the model with another basis of a process; the new columns keep the
+    process's prior from `priors`."""
     design = model.design.with_basis(term.key, basis, length_found=True)
     new = design.recipe.processes[term.key].columns
     moved = {new if key == term.columns else key: p for key, p in priors.items()}
@@ -128,7 +128,7 @@ class EvidenceProblem:
     exact : bool
         Whether the likelihood is Gaussian.
     groups : LatentGroups
-        All informative groups of a Gaussian model, else those of unknown scale.
+        All informative groups of a Gaussian model, else the groups of unknown scale.
     unknown : list of LatentGroup
         The groups of unknown scale.
     outer : tuple of str
@@ -185,8 +185,8 @@ class EvidenceProblem:
         """The number of ratios of prior scales, to the noise or to one another, that
         the rows determine.
 
-        0 if the coefficients do not depend on the estimates, as with a noise in units
-        of which all priors are; 1 if only one factor of the whole prior is estimated.
+        0 if the coefficients do not depend on the estimates, for example if all priors
+        are in units of the noise; 1 if only one factor of the whole prior is estimated.
         """
         blocks = [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
         n_found = len(self.groups.priors)
@@ -294,7 +294,7 @@ class EvidenceProblem:
 
     @cached_property
     def starts(self) -> list[Array]:
-        """Points from which the maximum is searched."""
+        """Starting points of the search for the maximum."""
         return self.surface.starts()
 
     @cached_property
@@ -412,8 +412,8 @@ class EvidenceProblem:
     def _search_below(
         self, starts: list[Array], max_steps: int
     ) -> tuple[Callable[..., EvidenceMaximum], list[EvidenceMaximum]]:
-        """Search from every start up to scales from which they may diverge, and farther
-        only if no search ends; return the last search and its ends."""
+        """Search from every start within limits of the scales, because scales beyond may diverge, and
+        farther only if no search ends; return the last search and its ends."""
         d = len(self.groups.scaling)
         upper = np.where(self.groups.scaling, starts[0][:d] + 2.0 * _FAR_UP, np.inf)
 
@@ -605,7 +605,7 @@ class EvidenceProblem:
         return mapping_of(blocks, self.model.design.columns)
 
     def _value_notes(self, top: EvidenceMaximum) -> list[Note]:
-        """Return notes on what the search maximised, and its value."""
+        """Return notes on the criterion of the search, and its value."""
         if self.points > 1:
             name = f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
         elif self.criterion == "ML":
@@ -644,7 +644,7 @@ class EvidenceProblem:
 
     @property
     def has_effects_alone(self) -> bool:
-        """Whether all unknown hyperparameters are those of effects that vary by group."""
+        """Whether all unknown hyperparameters belong to effects that vary by group."""
         return all(isinstance(g.prior, VaryingEffects) for g in self.unknown)
 
     def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:

@@ -1,4 +1,4 @@
-"""The rows of a Gaussian model as sums of squares, in the coordinates in which an evidence integrates the coefficients.
+"""The rows of a Gaussian model as sums of squares, in the coordinates of the coefficients that the evidence integrates over.
 
 With M the roots of the priors, noise = 1 / sigma^2 and X the columns of a layout, u | theta, y ~ N(mean, H^-1) with
 
@@ -6,7 +6,7 @@ With M the roots of the priors, noise = 1 / sigma^2 and X the columns of a layou
 
 `DenseGaussianSums` eliminates flat columns first, |y - X b|^2 = |R b_f + across gamma - z_f|^2 + |W gamma - z|^2 + rest, and factors H by orthogonal
 reduction of W, never from squares. If one scale multiplies all columns, H is diagonal in the singular vectors of W (`DiagonalSums`), and a
-value costs q operations. `ArrowSums` has effects by group, whose H is an arrow with flat columns at the end of its border.
+value costs q operations. `ArrowSums` has effects by group: H is an arrow with flat columns at the end of its border.
 """
 
 from dataclasses import dataclass
@@ -84,7 +84,8 @@ class DenseGaussianSums:
         k = len(layout.flat)
         q = in_layout.shape[1] - k
         self._inside = in_layout[:, :q]
-        # With flat columns first, integrating over b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R|.
+        # With flat columns first, the integral over b_f gives a factor sigma sqrt(2 pi) for each of the k columns, so that n becomes
+        # n - k, and 1 / |R|.
         R = np.linalg.qr(np.column_stack([in_layout[:, q:], self._inside, y]), mode="r")
         self.W: Array = R[k:-1, k:-1]  # (q, q), or its singular values
         self.z: Array = R[k:-1, -1]
@@ -141,9 +142,8 @@ class DenseGaussianSums:
     def reduce(self, W: Array, scale: Array, y: Array) -> tuple[Arrow, Parts, Array]:
         """Return H = A'A + I, A = W diag(scale), H^(-1/2) A'y and the minimum of
         |y - A u|^2 + |u|^2 at S nodes of scale and y (S, q), by orthogonal reduction."""
-        smallest = (
-            1e-11  # of noise^(1/2) D |W_j|: less changes the response by rounding
-        )
+        # of noise^(1/2) D |W_j|: less changes the response by rounding
+        smallest = 1e-11
         # without information u is N(0, I) as before
         moves = scale * np.linalg.norm(W, axis=0) > smallest
         informative = np.flatnonzero(moves.any(0))
@@ -194,7 +194,7 @@ class DenseGaussianSums:
         return gradient, hessian, trace[groups.group_of]
 
     def balance(self, roots: ArrowRoots) -> float:
-        """Return the ratio sigma^2 / tau^2 at which data and prior weigh the same, from roots at scales of 1."""
+        """Return the ratio sigma^2 / tau^2 that gives data and prior the same weight, from roots at scales of 1."""
         # the mean of the diagonal of D W'W D
         return float(np.square(self.W * roots.diagonal()[0]).sum()) / len(self.z) or 1.0
 
@@ -260,7 +260,7 @@ class DiagonalSums(DenseGaussianSums):
 
 class ArrowSums:
     """Effects vary by group: [Z X y]'W[Z X y] of the columns and of y minus its fit by
-    flat columns. Attributes and methods are those of `DenseGaussianSums`.
+    flat columns. It has the attributes and methods of `DenseGaussianSums`.
 
     These are sums, not factors: they lose twice the digits of an ill-conditioned
     design, so that flat columns are standardised.
@@ -393,7 +393,7 @@ class ArrowSums:
 
 GaussianSums = DenseGaussianSums | ArrowSums
 
-MIN_SPARSE_SIZE = 200_000  # entries of a border from which it may be sparse
+MIN_SPARSE_SIZE = 200_000  # a border may be sparse from this number of entries
 MAX_SPARSE_SHARE = 0.1  # of nonzeros in a sparse border
 
 

@@ -204,7 +204,7 @@ class GaussianSurface(EvidenceSurface):
         return np.hstack([at_scales(log_sigma), log_sigma])
 
     def blocks_of(self, theta: Array) -> list[Array]:
-        """Return the numbers of nodes theta (S, d) in blocks whose factors fit in memory."""
+        """Return the numbers of nodes theta (S, d) in blocks with factors that fit in memory."""
         count = len(theta)
         blocks = 1 + count * self.sums.node_bytes // self.sums.max_bytes
         return np.array_split(np.arange(count), min(count, blocks))

@@ -105,7 +105,7 @@ class Integrate(Method):
     rebuilds = True
 
     def obstacle(self, model: Model) -> str | None:
-        # hyperparameters up to which a few hundred nodes cover their posterior
+        # a few hundred nodes cover the posterior of up to this number of hyperparameters
         max_scales = 8
         reason = scales_obstacle(self, model, "averages over")
         if reason is not None:

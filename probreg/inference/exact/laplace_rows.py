@@ -110,7 +110,7 @@ class DenseRows:
 
 @dataclass(frozen=True, eq=False)
 class DenseSums:
-    """The sums over rows with dense columns; all coefficients are those of the border."""
+    """The sums over rows with dense columns; all coefficients belong to the border."""
 
     rows: DenseRows
     point: Array  # (vec gamma, log aux) on standardised columns

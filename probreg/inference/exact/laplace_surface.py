@@ -524,7 +524,8 @@ class LaplaceSurface(EvidenceSurface):
             )
         values = np.full(len(points), -np.inf)
         for i, point in enumerate(points):
-            with suppress(NoMode):  # at scales far from those of the rows
+            # there may be no mode at scales that do not fit the rows
+            with suppress(NoMode):
                 values[i] = np.nan_to_num(sampled.values(point[None])[0], nan=-np.inf)
         return [points[int(np.argmax(values))]]
 

@@ -1,4 +1,4 @@
-"""Groups of columns with a normal prior, known or with unknown hyperparameters, and the logs theta of those of all groups.
+"""Groups of columns with a normal prior, known or with unknown hyperparameters, and theta, the logs of all these hyperparameters.
 
 The prior of a group is N(mu, C D(theta)^2 C'), C C' its covariance at D = I and D
 diagonal. The coordinates gamma = C^-1 (beta - mu) = D u have u ~ N(0, I) a priori. theta has the logs of the hyperparameters of the unknown groups, in
@@ -345,8 +345,8 @@ class EvidenceSurface(ABC):
 
 
 def transfer_coefficients(beta: Array, before: Design, after: Design) -> Array:
-    """Return coefficients (p, m) of the columns of one design on those of another, which
-    has other columns of processes."""
+    """Return coefficients (p, m) for another design from coefficients for the design `before`;
+    they differ in the columns of processes."""
     place = before.place
     moved = np.zeros((len(after.columns), beta.shape[1]))
     for j, c in enumerate(after.columns):

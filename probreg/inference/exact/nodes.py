@@ -178,7 +178,7 @@ def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
     """Return axes from the curvature at the maximum, stretched where the density
     decreases more slowly than a normal's."""
     stretch = (1.1, 6.0)  # limits of the stretch of an axis
-    # in standard deviations, at which its axes are compared with the density
+    # in standard deviations, where its axes are compared with the density
     distances = 1.0, 2.0, 4.0, 7.0
     root = _axes(problem, theta)
     offsets = np.array(
@@ -222,7 +222,8 @@ def _axes(problem: EvidenceProblem, theta: Array) -> Array:
     return vectors / np.sqrt(np.maximum(values, least_curvature))
 
 
-_JOINT = 1000  # coefficients up to which draws are weighted jointly with the scales
+# up to this number of coefficients draws are weighted jointly with the scales
+_JOINT = 1000
 
 
 def solution_at_nodes(
@@ -364,7 +365,7 @@ def _draw_exactly(
     draws: int,
     rng: Generator,
 ) -> _NodeResult:
-    """beta given theta is normal; its moments are those of the mixture over the nodes."""
+    """beta given theta is normal; its moments are computed for the mixture over the nodes."""
     theta = nodes.all_theta
     chosen = nodes.draw(draws, rng)
     mixture = problem.surface.mixture(theta, nodes.weight, chosen, rng)

@@ -83,7 +83,7 @@ class RebasedSurface(EvidenceSurface):
             for prior, is_inside in zip(self.priors, self.inside)
         ]
         self._made = lru_cache(8)(self._make)
-        # logs of the values at which anchors are selected
+        # logs of the values where anchors are selected
         self._chosen: Array | None = None
 
     def choose_at(self, theta: Array) -> bool:
@@ -198,7 +198,7 @@ class ProcessSurface(EvidenceSurface):
         groups: LatentGroups,
         criterion: LikelihoodCriterion = "REML",
     ) -> None:
-        max_rows = 5000  # a matrix of 0.2 GB, several of which are in memory at once
+        max_rows = 5000  # a matrix takes 0.2 GB, and several are in memory at once
         super().__init__(model, groups, criterion)
         n = model.design.n
         if n > max_rows:
@@ -362,7 +362,7 @@ class ProcessSurface(EvidenceSurface):
 
     def conditional(self, theta: Array) -> tuple[Array, Array]:
         """Return the mean (p,) and a root (p, r) of the covariance of the coefficients
-        given theta; those of a process are values at the distinct rows."""
+        given theta; the coefficients of a process are values at the distinct rows."""
         sigma = self._sigma(theta)
         p = self.model.shape[0]
         weight = np.sqrt(self._precision) / sigma
@@ -472,7 +472,8 @@ class ProcessSurface(EvidenceSurface):
 
     @property
     def dear(self) -> bool:
-        many_rows = 150  # rows whose matrices take more than a millisecond to factor
+        # with more rows matrices take more than a millisecond to factor
+        many_rows = 150
         return self.model.design.n > many_rows
 
     @cached_property

@@ -26,7 +26,7 @@ class EvidenceMaximum(NamedTuple):
     steps: int
     decrement: float
     ended: bool = True
-    rising: tuple[int, ...] = ()  # scales with which f increases without bound
+    rising: tuple[int, ...] = ()  # f increases without bound in these scales
 
 
 def maximise_log_scales(
@@ -57,7 +57,7 @@ def maximise_log_scales(
     that cannot vanish. `limits` marks nuisance parameters, the next coordinates, for
     which the likelihood has a limit at zero. `ridge` (d,) is added to the curvature; it keeps
     hyperparameters in place that may be unidentified (for example the length of a
-    component whose variance is 0). `secant`: the Hessian is approximate, and is corrected by
+    component with variance 0). `secant`: the Hessian is approximate, and is corrected by
     the last changes of the gradient. `jumps`: f is not continuous, so its maximum may
     have a slope. `upper` (d,) ends the search if a hyperparameter is above it.
     Coordinate number `fixed` stays at its start, and those that have `vanished` in a search
@@ -127,8 +127,8 @@ def maximise_log_scales(
 
 def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, bool]:
     """Return H^-1 f' over the coordinates that do not stay, and whether H is positive definite there."""
-    # a coordinate without slope and curvature, such as a correlation beside a scale near
-    # 0, has no step
+    # a coordinate without slope and curvature, such as a correlation of an effect with a
+    # scale near 0, has no step
     curvature = np.abs(point.hessian).max(1, initial=0.0)
     free = ~stays & (np.maximum(np.abs(point.gradient), curvature) >= _NO_SLOPE)
     step = np.zeros(len(free))
@@ -138,7 +138,7 @@ def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, boo
 
 
 def _find_vanishing(point: EvidencePoint, sizes: Array, fell: Array) -> Array:
-    """Return which coordinates go to zero, among those of positive size that the last step decreased if they `fell`."""
+    """Return which coordinates of positive size go to zero; `fell` marks the coordinates that the last step decreased."""
     # gamma_k = n_k - tr_k S: if it vanishes and f decreases with tau_k, the maximum is at
     # tau_k = 0; if f is flat to rounding, steps downwards would not end
     no_effect = 1e-6  # relative to the parameters of a group

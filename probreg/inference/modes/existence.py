@@ -5,8 +5,8 @@ lines from the end of the search, and at a maximum it decreases along every line
 
 The linear programme of separation needs all rows in memory. If rows come in blocks, it
 uses an evenly spaced sample, and a direction that separates the sample is checked on
-all rows. Rows that contradict it join the sample, until a direction holds for all rows
-or the sample has none, which proves that all rows have none (constraint generation).
+all rows. Rows that contradict it join the sample, until a direction separates all rows, or no
+direction separates the sample and therefore none separates all rows (constraint generation).
 """
 
 from collections.abc import Callable, Mapping
@@ -186,7 +186,7 @@ def mode_solution(
     """Return the solution at the end of a search, with the reasons why coefficients have
     no estimate: they diverge, the rows do not identify them, or both.
 
-    Coefficients that are only unidentified are those of least norm. A nuisance
+    Coefficients that are only unidentified have the least norm. A nuisance
     parameter that diverges to 0 is exactly 0. `others` are further fields.
     """
     likelihood = model.likelihood
@@ -298,7 +298,7 @@ def divergence_of(
     flat: Array | None = None,
 ) -> Divergence | None:
     """Return the divergence of coefficients along the directions `flat` (p m, r) on
-    standardised columns, and of nuisance parameters, whose logs are last in a point;
+    standardised columns, and of nuisance parameters (their logs are last in a point);
     None if there is none."""
     limits: dict[str, float] = {}
     top = value(point)
@@ -345,10 +345,10 @@ def rises_along(
 ) -> bool:
     """Whether a function has hardly decreased from its value `top` at x, at four standard
     errors along a line, or at the nearest distance with finite values."""
-    # |eta| up to which 1 - p has at least three digits: a tail probability of exp(-30)
+    # up to this |eta| 1 - p has at least three digits: a tail probability of exp(-30)
     largest_eta = 30.0
     min_fall = 1e-3  # smallest decrease of the log posterior there if a maximum exists
-    # length of a line in standard errors, at which a quadratic decreases by 8
+    # length of a line in standard errors; a quadratic decreases by 8 there
     n_errors = 4.0
     length = float(np.linalg.norm(line))
     if not (np.isfinite(length) and length > 0):

@@ -1,7 +1,7 @@
 """Newton's method with the levels of a factor as codes: the curvature is an arrow
 matrix, and a step costs as much as its sums over the rows.
 
-Over (a, c, log aux), a the coefficients of the leading levels and c those of the border on standardised columns,
+Over (a, c, log aux), with coefficients a of the leading levels and c of the border on standardised columns,
 
     H = [[diag(d), E], [E', F]],   d_g = sum over the rows of level g of w_i h_i,
 
@@ -15,7 +15,7 @@ predictors and a nuisance parameters.
 A row has z_i = (eta_i, log aux), and W_i (m + a, m + a) is minus the second derivative
 of its log p. It depends on the coefficients as z_i = blkdiag(x_i kron I_m, I_a)
 coefficients. Coefficient k of predictor j is number k m + j; log aux come last.
-Where every column belongs to one predictor, `owners` names it, and coefficient k is that of column k.
+If every column belongs to one predictor, `owners` names it, and coefficient k belongs to column k.
 """
 
 from dataclasses import dataclass, replace
@@ -129,7 +129,7 @@ class ArrowRows:
 
     @cached_property
     def _entries(self) -> tuple[Array, Array] | None:
-        """The places of the coefficients among those of every column in each predictor, (K,) and (r + a,)."""
+        """The indices of the coefficients in the list of every column in each predictor, (K,) and (r + a,)."""
         if self.owners is None:
             return None
         lead, border = (np.arange(len(o)) * self.m + o for o in self.owners)

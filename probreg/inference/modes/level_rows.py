@@ -242,7 +242,7 @@ def _within(
     """Return the border and y minus their means by level, and the factor including the
     prior rows.
 
-    None if a level has neither rows nor a prior.
+    Return None if a level has no rows and no prior.
     """
     design, (lead, others, dense) = model.design, rows.columns
     lead_precision = precision[rows.lead]

@@ -47,7 +47,7 @@ def maximise(
     find_step : callable
         Returns H^-1 g at a point, and whether H is positive definite.
     tol : float
-        Decrement at which the search makes its last step, which squares the error.
+        Below this decrement the search makes its last step, which squares the error.
     refine : callable, optional
         Returns a better x near a point, or x itself, without curvature.
     evaluates_last : bool

@@ -55,7 +55,7 @@ from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.likelihood_sums import sample_of
 from probreg.model.model import LocalModel, Model
 
-# number of rows from which a start from a sample saves time
+# a start from a sample saves time from this number of rows
 _ROWS_OF_SAMPLED_START = 20_000
 
 

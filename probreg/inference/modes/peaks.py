@@ -34,8 +34,7 @@ SHARE = 0.01  # probability of a mode above which omitting it shifts a 95 % inte
 
 class Peak(NamedTuple):
     """A mode of the log posterior and its curvature, as the map z -> (vec beta, log
-    aux) = centre + root z under which
-    the curvature is the identity.
+    aux) = centre + root z. The curvature over z is the identity.
 
     `root` is the inverse of the upper Cholesky factor of the curvature on the raw
     columns, so the same z gives the same draw for any units and any origin of the
@@ -133,7 +132,7 @@ def probability_shares(peaks: Sequence[Peak]) -> Array:
 def add_peaks(model: Model, first: Peak, **options: Any) -> list[Peak]:
     """Return a mode and further ones found by Newton's method with these `options`, if
     the log posterior can have several."""
-    # with more rows the search uses a sample, in which a cluster of 5 % of the rows has 25
+    # with more rows the search uses a sample; a cluster of 5 % of the rows then has 25
     max_rows = 500
     # tol of a mode of a sample, in standard errors: it is a start only
     rough = {**options, "tol": 1e-3}
@@ -202,7 +201,7 @@ def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
 
 
 def _starting_points(model: Model, first: Peak) -> Array:
-    """Return points (k, p m + a) from which Newton's method may find another mode.
+    """Return starting points (k, p m + a) where Newton's method may find another mode.
 
     These are the centre of the prior (all coefficients, and one at a time), the maximum
     of the likelihood by one Newton step, and, with a noise scale, exact fits of as many

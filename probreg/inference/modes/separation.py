@@ -98,7 +98,7 @@ class Cone:
 
     @cached_property
     def inside(self) -> Array:
-        """Orthonormal directions (k m, r) along which the equalities hold."""
+        """Orthonormal directions (k m, r) that satisfy the equalities."""
         if self.recession.equal.any():
             return self.span(self.recession.equal)
         return np.eye(int(np.prod(self.shape)))
@@ -182,7 +182,7 @@ class Separation:
     span: Array | None = None
     # (p,) bool: one coefficient for each of these directions, for levels as codes
     held: Array | None = None
-    # (rows,) places of the separated rows, whose log-likelihood increases, among the `weighted_rows`;
+    # (rows,) indices among the `weighted_rows` of the separated rows, where the log-likelihood increases;
     # None if the limit of the likelihood of one of them depends on the coefficients
     separated_rows: Array | None = None
 
@@ -195,7 +195,7 @@ class Separation:
 
     @classmethod
     def without_separation(cls, model: Model) -> "Separation":
-        """Of a model whose maximum likelihood estimate exists."""
+        """Return the result for a model that has a maximum likelihood estimate."""
         return cls("none", (), (), no_marks(model), None, 0)
 
     def __bool__(self) -> bool:

@@ -126,7 +126,7 @@ class SGD(Stochastic):
     batch : int, optional
         Rows in a step; the default gives 64 steps per pass.
     tol : float
-        Distance from the maximum at which it stops, in standard errors.
+        It stops at this distance from the maximum, in standard errors.
 
     Raises
     ------
@@ -180,7 +180,7 @@ class LMS(Stochastic):
     average : bool
         Whether the answer is the average of the iterates; the last one otherwise.
     tol : float
-        Distance from the maximum at which it stops, in standard errors.
+        It stops at this distance from the maximum, in standard errors.
 
     References
     ----------
@@ -277,7 +277,7 @@ def _square_weights(rows: Block) -> Array:
 def _descend_in_stages(method: Stochastic, model: Model, rng: Generator) -> Descent:
     """Make passes in stages until the average is within `tol` standard errors of the
     maximum, or `epochs` is reached."""
-    # decrease of log density per observation, at which steps diverge: e^7 times the
+    # steps diverge at this decrease of log density per observation: e^7 times the
     # sigma of the start
     max_fall = 7.0
     data = PassData.of(model)
@@ -487,7 +487,7 @@ def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
 def _least_squares(model: Model, mode: Mode) -> Solution:
     """Return the solution of a least-squares model at these coefficients, with
     classical errors from their residuals."""
-    # sigma of an exact fit, in standard deviations of the response, at which the search stops
+    # the search stops at this sigma, an exact fit, in standard deviations of the response
     exact_fit = 1e-6
     exact = ClosedForm().solve(model, np.random.default_rng(0))
     beta = model.design.basis.T @ mode.gamma

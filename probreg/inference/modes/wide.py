@@ -36,8 +36,8 @@ from probreg.model.model import Model
 from probreg.priors import AuxPrior, Normal, Prior
 from probreg.priors.joint import Key
 
-SOON = 2_000  # coefficients up to which several p x p matrices take seconds
-FEW_COLUMNS = 200  # columns up to which p x p matrices are equally fast
+SOON = 2_000  # up to this number of coefficients several p x p matrices take seconds
+FEW_COLUMNS = 200  # up to this number of columns p x p matrices are equally fast
 
 
 def refuse_written_out(solution: Solution, purpose: str) -> None:
@@ -163,8 +163,8 @@ class Rotated:
     def _covariance(
         self, inner: ParameterCovariance, unit: float
     ) -> FactoredCovariance:
-        """Return the covariance of all coefficients from the one of (beta_F, u): Q
-        contains the unit axes of F, then those of u."""
+        """Return the covariance of all coefficients from the covariance of (beta_F, u): Q
+        contains the unit axes of F, then of u."""
         (p, m), f, r = (
             self.original.shape,
             len(self.flat),
@@ -294,9 +294,8 @@ def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
     return prior.center[G], sd, units.pop()
 
 
-FEW_COLUMNS_OF_MOMENTS = (
-    300  # columns up to which the factor of the moments is fast also for fewer rows
-)
+# up to this number of columns the factor of the moments is fast also for fewer rows
+FEW_COLUMNS_OF_MOMENTS = 300
 
 
 class WholeGram:
@@ -375,7 +374,7 @@ class ReducedSquares:
     shift: tuple[Array, int] | None = None
 
     def beta(self, coefficients: Array) -> Array:
-        """Return all p coefficients from those of `columns`; zero for dependent flat columns."""
+        """Return all p coefficients from the coefficients of `columns`; zero for dependent flat columns."""
         beta = np.zeros(len(self.columns) + len(self.flat) + self.n_dependent)
         beta[self.columns] = coefficients
         beta[self.flat] = solve_triangular(self.R, self.z - self.share @ coefficients)

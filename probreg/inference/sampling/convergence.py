@@ -20,14 +20,14 @@ from probreg.model.term_priors import hyper_names, lengths_beyond
 from probreg.priors.gaussian_process import SineProcess, is_length
 
 R_HAT = 1.01  # convergence threshold (Vehtari et al. 2021)
-ESS = 100.0  # total effective draws, at which the Monte Carlo error of a mean is a tenth of its standard deviation
+ESS = 100.0  # total effective draws: the Monte Carlo error of a mean is then a tenth of its standard deviation
 
 
 def mixing_measures(fit: Any) -> dict[str, Array]:
     """Return ess_bulk, ess_tail and r_hat (Vehtari et al. 2021) of the draws of a fit.
 
-    The order is: reported coefficients by outcome, then the scalars of the summary, and nuisance parameters in place of which others
-    are reported.
+    The order is: reported coefficients by outcome, the scalars of the summary, and nuisance parameters that the summary
+    reports as other parameters.
     """
     beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
     reported = fit.once(reported_parameters)

@@ -113,7 +113,7 @@ def compiled_target(
         return None
     aux = model.fixed | dict.fromkeys(terms, 1.0)
     unit = model.likelihood.noise(aux)
-    # the regression on non-centred coefficients is not linear in z, so the priors of the others are those of entries
+    # the regression on non-centred coefficients is not linear in z, so the others have priors by entry
     fixed = normal if at.noncentred else []
     scaled = _scaled_entries(blocks, fixed, typical_logs, model, unit)
     if scaled is None:
@@ -178,7 +178,7 @@ def _scaled_entries(
     model: Model,
     unit: float,
 ) -> ScaledEntries | None:
-    """Return the coefficients of these blocks, and behind them those of normal priors of `fixed` scale.
+    """Return the coefficients of these blocks, then the coefficients with normal priors of `fixed` scale.
 
     None if a prior of coefficients is not normal and independent, a log scale is not linear in the logs, or a prior of a hyperparameter has
     no log terms.
@@ -373,7 +373,7 @@ class SampledDensity:
 
     @property
     def holds_lock(self) -> bool:
-        """Whether evaluations mostly hold the interpreter's lock, as the Python density of few rows does."""
+        """Whether evaluations run mostly under the interpreter's lock, as the Python density of few rows does."""
         return self.target is None and self.model.likelihood.least_squares
 
     @property
@@ -394,9 +394,9 @@ class SampledDensity:
         ]
 
     def _point(self, x: Array) -> Point:
-        """The point x (size,), or without blocks that of each x (S, size).
+        """The point x (size,), or without blocks the point of each x (S, size).
 
-        Non-centred blocks are scaled, and the others follow by their regression on these.
+        Non-centred blocks are scaled, and the others follow from their regression on these.
         """
         model = self.model
         k = self.at.A.shape[1]

@@ -1,4 +1,4 @@
-"""The parts of a log posterior with their slopes, as the sampler adds them: rows, priors, and blocks whose scales depend on hyperparameters.
+"""The parts of a log posterior and their slopes for the sampler: rows, priors, and blocks with scales that depend on hyperparameters.
 
 A likelihood is summed by its compiled density, a Gaussian one over few rows with the moments of all, at a cost independent
 of their number.
@@ -142,7 +142,7 @@ def check_compiled_density(model: Model, theta: Array) -> None:
     """Raise Incompatible if the compiled density and `value_grad_hessian` differ at
     theta, over some of the rows."""
     likelihood = model.likelihood
-    # rows at which the two are compared, and their difference relative to the sums of
+    # number of rows for the comparison, and the largest difference relative to the sums of
     # absolute values: rounding is 1e-13, a wrong term is larger
     most_rows, tolerance = 200, 1e-6
     assert isinstance(likelihood, DifferentiableLikelihood)
@@ -382,7 +382,7 @@ class LogHyper(NamedTuple):
 
 
 class LinearScales(NamedTuple):
-    """Scales of coefficients whose logs are linear in the logs of hyperparameters, and K correlated effects of each group."""
+    """Scales of coefficients, with logs that are linear in the logs of hyperparameters, and K correlated effects of each group."""
 
     log: Array  # (s,)
     slopes: Array  # (s, h)

@@ -55,7 +55,7 @@ class SmoothedWeights(NamedTuple):
 
 
 def reliable(draws: int) -> float:
-    """Return the largest k at which so many draws give stable means: min(1 - 1 / log10
+    """Return the largest k such that this number S of draws gives stable means: min(1 - 1 / log10
     S, 0.7).
 
     >>> reliable(100), reliable(4000)
@@ -68,7 +68,7 @@ def reliable(draws: int) -> float:
 
 
 def effective(log_weight: Array) -> float:
-    """The effective sample size of log weights, exp of which sums to one (Kong 1992).
+    """The effective sample size of log weights; the weights sum to one (Kong 1992).
 
     >>> round(effective(np.log(np.full(8, 0.125))), 9)
     8.0
@@ -107,7 +107,7 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
 
 
 class ChainWeights(NamedTuple):
-    """Smoothed log weights (C, N), exp of which sums to one over all chains, the shape k
+    """Smoothed log weights (C, N) of weights that sum to one over all chains, the shape k
     of their tail, and the log of the mean weight of each chain (C,)."""
 
     log_weight: Array
@@ -432,12 +432,12 @@ def _evidence(log_weight: Array) -> tuple[float, float]:
 
 
 def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:
-    """Return coordinates in which the spread of coefficients is proportional to the noise scale; None if it is known or fixed."""
+    """Return coordinates where the spread of coefficients is proportional to the noise scale; None if the scale is fixed or well known."""
     if not model.noise_unknown:
         return None
     k = peak.found.beta.size
     noise = k + model.unknown.index(model.noise_scale)
-    # sd of log sigma from which the spread of coefficients depends on sigma, as for 8 degrees of freedom
+    # from this sd of log sigma the spread of coefficients depends on sigma; it is the sd for 8 degrees of freedom
     if np.linalg.norm(peak.root[noise]) < 0.25:
         return None
     return proposal.Stretch(peak.root, noise, k)

@@ -115,7 +115,7 @@ class LaplaceApproximation(Method):
     A note reports if the marginal posterior mean is therefore a quarter of a standard
     deviation away, and the status of the fit if it is three quarters.
 
-    It needs a mode. Of several modes it uses the one with the most probability; if
+    It needs a mode. If there are several, it uses the mode with the most probability; if
     another has more than one percent, the status of the fit reports it.
 
     Parameters

@@ -175,8 +175,8 @@ class PyMC(NUTS):
     target_accept : float
         Target for the mean acceptance probability, between 0 and 1.
     progress : bool, optional
-        Whether to show bars; True adds that of PyMC. By default after a second, at a
-        terminal or in a notebook.
+        Whether to show progress bars; True adds PyMC's bar. By default they appear after a
+        second, in a terminal or in a notebook.
 
     References
     ----------
@@ -267,8 +267,8 @@ def _solution(model: Model, output: SamplerOutput, notes: tuple[Note, ...]) -> S
 def hyper_draws(
     model: Model, posterior: Mapping[str, Array]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return draws (chain, draw) of the hyperparameters of blocks, and of those of
-    single coefficients, as `lambda[x]`."""
+    """Return draws (chain, draw) of the hyperparameters of blocks, and of the hyperparameters
+    of single coefficients, such as `lambda[x]`."""
     shared: dict[str, Array] = {}
     local: dict[str, Array] = {}
     for i, names in hyper_names(model.joint, model.design).items():

@@ -1,4 +1,4 @@
-"""Coordinates in which a posterior is nearly round, so that a sampler takes long steps
+"""Coordinates that make a posterior nearly round, so that a sampler takes long steps
 after a short warm-up.
 
 If a scale tau is unknown, coefficients determined by the data are sampled directly
@@ -105,7 +105,7 @@ def whiten(model: Model) -> Reparameterisation:
 def _by_mode(model: Model) -> Reparameterisation | None:
     """Return the normal at the mode over (vec beta, log aux); None if no mode is
     near."""
-    # its steps would be those of an interior point
+    # with kinks the mode comes from an interior-point method, so its number of steps means nothing
     kinked = isinstance(model.likelihood, ProximalLikelihood)
     if kinked:
         smooth = model.joint.gaussian
@@ -249,7 +249,7 @@ def _with_noncentred(
     Q, R = np.linalg.qr((coordinates.A[n] / size[:, None]).T)
     others = coordinates.A[f]
     regression = np.linalg.solve(R, (others @ Q).T).T / size
-    for _ in range(2):  # the second time removes what rounding left
+    for _ in range(2):  # the second time removes the rounding error of the first
         others = others - (others @ Q) @ Q.T
     A = np.zeros_like(S)
     centre = coordinates.centre.copy()

@@ -78,7 +78,7 @@ def profile_interval(
         if correlation:
             lower, upper = (path.end(z, side, _EDGE) for side in bar.over((-1, 1)))
             return float(np.tanh(lower)), float(np.tanh(upper))
-        # below the estimate by the factor HELD, a scale is zero
+        # a scale below the estimate / HELD counts as zero
         far_by_side = ((-1, float(np.log(HELD))), (1, far))
         lower, upper = (path.end(z, side, end) for side, end in bar.over(far_by_side))
     return (0.0 if np.isinf(lower) else float(np.exp(lower))), float(np.exp(upper))
@@ -219,7 +219,7 @@ class ScaleProfile:
 
 
 def _positive_starts(problem: EvidenceProblem, scales: FoundScales) -> list[Array]:
-    """Return theta with scales of zero replaced by those from which a fit starts; nothing if no scale is zero."""
+    """Return theta with starting values of a fit in place of scales of zero; nothing if no scale is zero."""
     if not scales.vanished.any():
         return []
     start = problem.starts[0]
@@ -241,7 +241,7 @@ class Satterthwaite(NamedTuple):
     frame : Frame
         The frame of the columns in `places`.
     places : array (h,)
-        The columns of the head among those of the frame.
+        The indices of the head's columns in the frame.
     root : array (q, r)
         R at the estimate.
     moved : array (d, 2, q, r)
@@ -352,8 +352,8 @@ def satterthwaite(scales: FoundScales) -> Satterthwaite:
 def df_without_groups(
     solution: Solution, head: Array, combinations: Array | LazyColumns
 ) -> Array | None:
-    """Return Satterthwaite's degrees of freedom of combinations (q, p) of coefficients of
-    REML; None for others, and for those of effects by group, which are not in `head`."""
+    """Return Satterthwaite's degrees of freedom for combinations (q, p) of coefficients of a
+    REML fit; None for other fits, and for effects by group, which are not in `head`."""
     scales = solution.effect_scales
     if scales is None or why_no_satterthwaite(solution):
         return None

@@ -232,7 +232,7 @@ class Estimate:
         return self.dispersed_root(1.0)
 
     def dispersed_root(self, dispersion: float) -> Array:
-        """`expected_root` for variances of the rows that are this multiple of those of the likelihood."""
+        """`expected_root` for row variances that are this multiple of the likelihood's variances."""
         S = self._coefficients
         P = prior_curvature(self.model, self.solution.beta, self.solution.aux)
         return root_of_inverse(self.data_information / dispersion + S.T @ P @ S)
@@ -362,7 +362,7 @@ class BlockEstimate:
 
     @property
     def has_orthogonal_information(self) -> bool:
-        """As that of the likelihood."""
+        """The likelihood's `has_orthogonal_information`."""
         return self.likelihood.has_orthogonal_information(self.unknown)
 
 

@@ -186,7 +186,7 @@ class ConstrainedPath:
         runaway: bool = False,
         farthest: float = np.inf,
     ) -> float:
-        """Return the nearest psi on this side (-1 or 1) of the estimate at which the
+        """Return the nearest psi on this side (-1 or 1) of the estimate where the
         statistic reaches z; infinite if it never does.
 
         `unit` is the first distance of the search, a standard error if there is one. A
@@ -223,8 +223,8 @@ class ConstrainedPath:
 def find_crossing(
     excess: Callable[[float], float], inner: float, outer: Iterable[float]
 ) -> float | None:
-    """Return the root between the first of the points `outer` at which the function is
-    not negative and the point before it, `inner` for the first; None if there is none."""
+    """Return a root of the function: it lies between the first point of `outer` with a value
+    of at least 0 and the point before (`inner` for the first). None if there is none."""
     from scipy.optimize import brentq
 
     # from other starts the sign at one point may change by rounding
@@ -249,8 +249,8 @@ def likelihood_ratio(path: ConstrainedPath, theta: Array, local: LocalModel) -> 
 
 
 def has_expected_information(model: Model) -> bool:
-    """Whether the expected information of the coefficients is known, and is all that their score test needs: scores of nuisance
-    parameters are uncorrelated with those of coefficients."""
+    """Whether the expected information of the coefficients is known and sufficient for their score test, because scores of
+    nuisance parameters and of coefficients are uncorrelated."""
     likelihood = model.likelihood
     return likelihood.has_orthogonal_information(model.unknown)
 
@@ -364,7 +364,7 @@ def _surface_near_limit(limit: Surface, model: Model, name: str) -> Surface:
     """Return the log posterior over a nuisance parameter that the surface `limit` fixes
     at its limit 0 or infinity.
 
-    Its maximum is taken near the limit, where the density is that of the limit up to
+    Its maximum is taken near the limit, where the density equals the limit up to
     rounding.
     """
     nearly_zero = 1e-10
@@ -435,7 +435,7 @@ def _surface_of(model: Model, solution: Solution, kind: str) -> Surface:
 
 
 def _open_sides(model: Model, solution: Solution) -> Array:
-    """(2, p, outcomes) bool: sides on which the likelihood does not decrease: separated, or not identified."""
+    """(2, p, outcomes) bool: sides where the likelihood does not decrease: separated, or not identified."""
     marks = solution.not_estimable
     if marks is None:
         marks = no_marks(model)

@@ -169,9 +169,8 @@ def _draw_quantiles(ax: Any, z: Array) -> None:
 
 def _draw_spread(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     """Draw the roots of absolute quantile residuals against the fitted mean, and their average for normal noise."""
-    mean_root = (
-        0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqrt(pi)
-    )
+    # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqrt(pi)
+    mean_root = 0.82218
     ax.axhline(mean_root, label="mean for normal noise", **REFERENCE)
     _draw_with_means(ax, seen.mean, np.sqrt(np.abs(z)))
     ax.set_ylim(0.0, None)

@@ -438,7 +438,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         name for name, kind in INTERVAL_KINDS.items() if kind is PosteriorInterval
     ),
 }
-# Printed names of the kinds, including those of marginals known by formula.
+# Printed names of the kinds, also of marginals known by formula.
 KIND_WORDS = {
     "t": "t", "wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "chi-square": "chi-square",
     "log-wald": "Wald on the log scale", "logit-wald": "Wald on the logit scale", "atanh-wald": "Wald on the scale of atanh", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",

@@ -39,7 +39,7 @@ class Marginal(ABC):
 
     @property
     def _unit(self) -> float:
-        """A length relative to which 1e-15 is negligible."""
+        """The largest absolute value of the support, as the unit of tolerances."""
         return float(np.abs(self.support).max())
 
     @cached_property
@@ -188,7 +188,7 @@ def above_zero(weight: Array, z: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OnNodes(Marginal):
-    """A positive number whose log has the density of the polynomial through `weight` at the Gauss-Legendre nodes `log`."""
+    """A positive number. The density of its log is the polynomial through `weight` at the Gauss-Legendre nodes `log`."""
 
     weight: Array  # (K,), sum 1, including the weights of the rule
     log: Array  # (K,), rising
