@@ -487,12 +487,25 @@ class DifferentiableLikelihood(Likelihood):
     def information(self, eta: Array, **aux: Any) -> Array:
         """E[score score'], the Fisher information, shape (..., n, m, m)."""
 
-    def fisher_information(self, eta: Array, **aux: Any) -> Array | None:
-        """The Fisher information of rows eta (n, m), also where `information` approximates it for starts; None without a formula."""
-        return self.information(eta, **aux) if self.exact_information else None
-
-    def joint_information(self, eta: Array, aux: AuxValues) -> Array | None:
-        """The Fisher information over eta and the log of the one nuisance parameter, (..., n, 2, 2); None without a formula."""
+    def joint_information(self, eta: Array, **known: Any) -> Array | None:
+        """The Fisher information of rows eta (n, m) over eta and the logs of all nuisance parameters, (n, m + a, m + a); None without
+        a formula, or where it has too many terms."""
+        if not self.is_discrete:
+            return None
+        # the mean of the curvature over y = 0, 1, ...
+        total: Any = 0.0
+        left = np.ones(len(eta))
+        # more terms take longer than some ten seconds
+        most = min(100_000.0, 1e8 // len(eta))
+        for k in np.arange(most):
+            y = self.join(np.full(len(eta), k), **known)
+            with np.errstate(all="ignore"):  # beyond the number of trials
+                p = np.nan_to_num(np.exp(self.log_prob(y, eta, **known)))
+                curvature = self.value_grad_hessian(y, eta, **known).curvature
+            total = total + p[:, None, None] * np.nan_to_num(curvature)
+            left -= p
+            if left.max() < 1e-12:
+                return np.asarray(total)
         return None
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
@@ -931,12 +944,13 @@ class ExponentialFamily(MeanByLink, SmoothLikelihood):
         slope = self.link.slope(eta[..., 0]) * self._natural(eta, known)[0]
         return (self.size(**known) * slope)[..., None, None]
 
-    def joint_information(self, eta: Array, aux: AuxValues) -> Array:
-        """The Fisher information over (eta, log s) of a continuous response, (..., n, 2, 2)."""
+    def joint_information(self, eta: Array, **known: Any) -> Array | None:
+        if self.is_discrete:
+            return super().joint_information(eta, **known)
         # log p = A(y, mu) / s + c(s) + B(y): -d2 log p / (d log s)^2 less the slope, of mean 0, is the same for every y
         mu = self.mean(eta)
-        slope, second = self.slopes_over_log_scale(mu, mu, aux[self.nuisance[0]])
-        W = self.information(eta, **aux)[..., 0, 0]
+        slope, second = self.slopes_over_log_scale(mu, mu, known[self.nuisance[0]])
+        W = self.information(eta, **known)[..., 0, 0]
         return symmetric_pairs(W, 0.0 * W, second - slope)
 
     def information_slope(self, eta: Array, **known: Any) -> Array:

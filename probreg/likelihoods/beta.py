@@ -151,10 +151,9 @@ class Beta(MeanByLink, BetaShapes):
         return self.link_function.inverse(e) * self.tails.q(e) / (1.0 + aux["phi"])
 
     def information(self, eta: Array, **aux: Any) -> Array:
-        return self.joint_information(eta, aux)[..., :1, :1]
+        return self.joint_information(eta, **aux)[..., :1, :1]
 
-    def joint_information(self, eta: Array, aux: AuxValues) -> Array:
-        """The Fisher information over (eta, log phi), (..., n, 2, 2)."""
+    def joint_information(self, eta: Array, **aux: Any) -> Array:
         zero = np.zeros(eta.shape[:-1])
         return self._expand_log_density(zero, zero, eta, aux)[
             1

@@ -191,13 +191,16 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         first, values = self.split_predictors(eta, aux)
         local = self.base.value_grad_hessian(y, first, **values)
-        # from the order (eta, log aux) of the likelihood to (predictors, log aux)
-        order = [0, *map(self._place, (*self.with_formula, *self.nuisance))]
+        order = self._order_of_predictors()
         return ValueGradHessian(
             local.log_prob,
             local.gradient[:, order],
             local.curvature[:, order][:, :, order],
         )
+
+    def _order_of_predictors(self) -> list[int]:
+        """The places of (predictors, log aux) in the order (eta, log aux) of the likelihood."""
+        return [0, *map(self._place, (*self.with_formula, *self.nuisance))]
 
     def _place(self, name: str) -> int:
         return 1 + self.density_nuisance.index(name)
@@ -210,29 +213,15 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         information[..., :1, :1] = self.base.information(first, **values)
         return information
 
-    def fisher_information(self, eta: Array, **known: Any) -> Array | None:
-        base, m = self.base, self.width
-        if not base.exact_information:
+    def joint_information(self, eta: Array, **known: Any) -> Array | None:
+        if self.is_discrete:
+            return super().joint_information(eta, **known)
+        first, values = self.split_predictors(eta, known)
+        information = self.base.joint_information(first, **values)
+        if information is None:
             return None
-        if not self.is_discrete:
-            if len(base.nuisance) > 1:
-                return None
-            return base.joint_information(*self.split_predictors(eta, known))
-        # the mean of the curvature over y = 0, 1, ...
-        total = np.zeros((len(eta), m, m))
-        left = np.ones(len(eta))
-        # more terms take longer than some ten seconds
-        most = min(100_000.0, 1e8 // len(eta))
-        for k in np.arange(most):
-            y = self.join(np.full(len(eta), k), **known)
-            with np.errstate(all="ignore"):  # beyond the number of trials
-                local = self.value_grad_hessian(y, eta, **known)
-                p = np.nan_to_num(np.exp(local.log_prob))
-            total += p[:, None, None] * np.nan_to_num(local.curvature[:, :m, :m])
-            left -= p
-            if left.max() < 1e-12:
-                return total
-        return None
+        order = self._order_of_predictors()
+        return information[:, order][:, :, order]
 
     @property
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]

@@ -208,8 +208,7 @@ class StandardDensity(IntervalLikelihood):
         value = self.at_shape(aux).standard_information / np.square(self.scale(aux))
         return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
 
-    def joint_information(self, eta: Array, aux: AuxValues) -> Array:
-        """The Fisher information over (eta, log s), (..., n, 2, 2)."""
+    def joint_information(self, eta: Array, **aux: Any) -> Array:
         from scipy.integrate import quad
 
         def integrand(r: Array, power: int) -> Array:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy import log, log1p  # of numbers and arrays
+from scipy.special import polygamma
 
 from probreg.arguments.scalars import Positive
 from probreg.compiled.density import CompiledDensity, StandardStudent
@@ -152,6 +153,19 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
         noise = pm.StudentT.dist(nu=np.float64(self.nu), mu=0.0, sigma=1.0)
         r = (y - mu) / aux["sigma"]
         return pm.logcdf(noise, r), pm.logcdf(noise, -r)
+
+    def joint_information(self, eta: Array, **aux: Any) -> Array:
+        # Lange, Little & Taylor 1989, appendix A, over log nu
+        nu: Any = aux.get("nu", self.nu)
+        bend = 0.25 * (polygamma(1, 0.5 * nu) - polygamma(1, 0.5 * nu + 0.5))
+        bend = bend - (nu + 5.0) / (2.0 * nu * (nu + 1.0) * (nu + 3.0))
+        J = np.zeros((*eta.shape[:-1], 3, 3))
+        J[..., 0, 0] = self.information(eta, **aux)[..., 0, 0]
+        J[..., 1, 1] = 2.0 * nu / (nu + 3.0)
+        J[..., 1, 2] = J[..., 2, 1] = -2.0 * nu / ((nu + 1.0) * (nu + 3.0))
+        J[..., 2, 2] = nu**2 * bend
+        k = 1 + len(self.nuisance)
+        return J[..., :k, :k]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         local = super().value_grad_hessian(y, eta, **aux)

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import expit
 
 from probreg.arguments.scalars import Bound
 from probreg.compiled.density import CompiledDensity, Row, with_functions
@@ -216,13 +217,30 @@ class Truncated(OfBase):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)
-        return log_density - self.family.log_interval(*self._ends(), eta, **aux)
+        log_mass = self.family.log_interval(*self._ends(), eta, **aux)
+        is_inside = (self.lower <= y) & (y <= self.upper)
+        return np.where(is_inside, log_density - log_mass, -np.inf)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         density = self.family.value_grad_hessian(y, eta, **aux)
         low, high = (np.full(len(eta), v[0]) for v in self._ends())
         inside = self.family.expand_interval(low, high, eta, **aux)
         return ValueGradHessian(*(v - w for v, w in zip(density, inside)))
+
+    def joint_information(self, eta: Array, **known: Any) -> Array | None:
+        if self.base.is_discrete:
+            return super().joint_information(eta, **known)
+        # the integral over probabilities, where the curvature may be infinite at 0 and 1: the double exponential rule
+        # (Takahasi & Mori 1974)
+        step = 0.15
+        points = np.arange(-20, 21) * step
+        probs = expit(np.pi * np.sinh(points))
+        weights = step * np.pi * np.cosh(points) * probs * probs[::-1]
+        total: Any = 0.0
+        for prob, weight in zip(probs, weights):
+            y = self._quantile(np.full(len(eta), prob), eta, known)
+            total += weight * self.value_grad_hessian(y, eta, **known).curvature
+        return np.asarray(total)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         low, high = self._ends()
@@ -258,24 +276,24 @@ class Truncated(OfBase):
         """Return the quantiles (n,) of a continuous response by bisection, to all digits also where the interval is rare."""
         halvings = 100
         smallest = 0.0 if self.base.support == "positive" else -np.inf
-        ends = np.maximum([self.lower, self.upper], smallest)
+        lower = max(self.lower, smallest)
+        finite = [end for end in (lower, self.upper) if np.isfinite(end)]
 
         def is_below(y: Array) -> Array:
             return np.asarray(self.cdf(y, eta, **aux) < prob)
 
-        low, high = np.repeat(ends[:, None], len(prob), axis=1)
-        width = 1.0
-        # an infinite end moves away from the other one until the quantile lies between them
-        if np.isinf(self.upper):
-            high = low + width
-            while (short := is_below(high)).any():
-                width *= 2.0
-                high = np.where(short, low + width, high)
-        elif np.isinf(ends[0]):
-            low = high - width
-            while (far := ~is_below(low)).any():
-                width *= 2.0
-                low = np.where(far, high - width, low)
+        def move_end(end: float, step: float, on_its_side: bool) -> Array:
+            """Move an infinite end away from the other one until the quantile lies between them."""
+            moved = np.full(len(prob), end)
+            if np.isinf(end):
+                moved[:] = (finite or [0.0])[0] + step
+                while (short := is_below(moved) == on_its_side).any():
+                    step *= 2.0
+                    moved[short] += step
+            return moved
+
+        low = move_end(lower, -1.0, False)
+        high = move_end(self.upper, 1.0, True)
         for _ in range(halvings):
             middle = 0.5 * (low + high)
             below = is_below(middle)

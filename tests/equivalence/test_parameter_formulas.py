@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.linalg import block_diag
+from scipy.stats import truncnorm
 
 import probreg as pr
 from probreg.data.formula.functions import term_functions
@@ -17,6 +18,7 @@ from probreg.fits.leave_out.groups import leave_group_out
 from probreg.fits.leave_out.rows import refit_rows
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.varying import held_scales
+from probreg.likelihoods import Truncated
 from probreg.likelihoods.distributional import with_predictors
 from tests.pymc_density import density_of
 
@@ -355,6 +357,7 @@ def test_expected_covariances_of_a_gaussian_have_two_blocks(
     ("likelihood", "names", "known"),
     [
         (pr.StudentT(nu=4.0), ["log sigma"], {}),
+        (pr.StudentT(nu=None), ["log nu"], {"sigma": 1.3}),
         (pr.Weibull(), ["log scale"], {}),
         (pr.LogLogistic(), ["log scale"], {}),
         (pr.Gamma(), ["log phi"], {}),
@@ -365,6 +368,17 @@ def test_expected_covariances_of_a_gaussian_have_two_blocks(
         (pr.NegativeBinomial(variance="nb1"), ["log alpha"], {}),
         (pr.ZeroInflated(pr.NegativeBinomial()), ["logit zero"], {"alpha": 0.7}),
         (pr.Hurdle(pr.Poisson()), ["logit zero"], {}),
+        (Truncated(pr.Poisson(), lower=1.0), [], {}),
+        (Truncated(pr.NegativeBinomial(), upper=6.0), ["log alpha"], {}),
+        (Truncated(pr.Gaussian(), lower=0.5), ["log sigma"], {}),
+        (Truncated(pr.Gaussian()), [], {"sigma": 1.3}),
+        (Truncated(pr.Weibull(), upper=2.0), [], {"scale": 0.6}),
+        (Truncated(pr.StudentT(nu=2.0), -1.0, 1.5), [], {"sigma": 1.3}),
+        (
+            pr.Ordinal(levels=(0, 1, 2, 3), link="probit"),
+            [],
+            {"gap_2": 0.8, "gap_3": 0.7},
+        ),
     ],
     ids=lambda value: str(value),
 )
@@ -372,21 +386,37 @@ def test_the_fisher_information_is_the_mean_of_the_products_of_scores(
     likelihood: Any, names: list[str], known: dict[str, float]
 ) -> None:
     n = 40_000
-    wide = with_predictors(likelihood, names)
-    m = wide.width
-    eta = np.tile([0.4, 0.6], (n, 1))
+    wide = with_predictors(likelihood, names) if names else likelihood
+    eta = np.tile([0.4, 0.6][: wide.width], (n, 1))
     values = {name: np.full(n, value) for name, value in known.items()}
     aux = {name: values[name] for name in wide.nuisance}
     drawn = wide.sample(np.random.default_rng(0), eta, **values)
     given = {name: v for name, v in values.items() if name not in aux}
     y = wide.join(drawn, **given) if drawn.ndim == 1 else drawn
-    scores = wide.value_grad_hessian(y, eta, **aux).gradient[:, :m]
+    scores = wide.value_grad_hessian(y, eta, **aux).gradient
     products = scores[:, :, None] * scores[:, None]
     error = products.std(0) / np.sqrt(n)
     one = {name: value[:1] for name, value in values.items()}
-    information = wide.fisher_information(eta[:1], **one)
+    information = wide.joint_information(eta[:1], **one)
     # standard errors; four happen in one of 16,000 comparisons
     assert (np.abs(products.mean(0) - information[0]) < 4.0 * error + 1e-12).all()
+
+
+def test_the_information_of_a_truncated_normal_is_that_of_an_exponential_family():
+    """Over the mean it is Var(y) / sigma^4, over log sigma the variance of (y - mu)^2 / sigma^2."""
+    eta, sigma = np.array([[0.3], [-1.0], [4.0]]), 0.8
+    likelihood = Truncated(pr.Gaussian(), lower=0.0, upper=2.0)
+    ends = [(end - eta[:, 0]) / sigma for end in (0.0, 2.0)]
+    z = truncnorm(*ends)
+    m1, m2, m3, m4 = (np.array(z.moment(k)) for k in (1, 2, 3, 4))
+    information = likelihood.joint_information(eta, sigma=sigma)
+    variance = [
+        (information[:, 0, 0] * sigma**2, m2 - m1**2),
+        (information[:, 0, 1] * sigma, m3 - m1 * m2),
+        (information[:, 1, 1], m4 - m2**2),
+    ]
+    for found, exact in variance:
+        np.testing.assert_allclose(found, exact, rtol=1e-8)
 
 
 def test_quantities_without_a_formula_are_refused(data: dict[str, Any]) -> None:

@@ -325,3 +325,32 @@ def test_sampling_weights_have_the_errors_of_survey(response, likelihood, errors
     robust = np.sqrt(np.diag(fit.covariance("HC0")))
     for own in (fit.std_error.values, robust):
         np.testing.assert_allclose(own, errors, rtol=1e-9)
+
+
+# VGAM 1.1-7: vglm with propodds, zipoisson, pospoisson and betaff, which report the expected information of all parameters
+SMALL = {
+    "x": np.arange(1, 17) / 8.0 - 1.0,
+    "level": [0, 1, 0, 0, 2, 1, 0, 1, 2, 1, 2, 0, 2, 1, 2, 2],
+    "count": [0, 1, 0, 2, 0, 0, 3, 1, 0, 2, 4, 0, 1, 5, 3, 4],
+    "positive": [1, 1, 2, 1, 1, 3, 1, 2, 1, 4, 2, 1, 3, 5, 2, 4],
+    "share": np.array([12, 31, 8, 44, 25, 60, 15, 38, 71, 22, 55, 83, 47, 64, 90, 78])
+    / 100.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("formula", "likelihood", "errors"),
+    [
+        ("level ~ x", "ordinal", [0.614955966587, 0.997670397847]),
+        ("count ~ x", "zero_inflated", [0.290572579284, 0.412057604255]),
+        ("trunc(positive, lower=1) ~ x", "poisson", [0.298382793920, 0.441288657934]),
+        ("share ~ x", "beta", [0.185184579712, 0.338480791909]),
+    ],
+)
+def test_expected_information_of_all_parameters(
+    formula: str, likelihood: str, errors: list[float]
+) -> None:
+    fit = pr.fit(pr.Model.from_formula(formula, SMALL, likelihood=likelihood))
+    for kind in ("expected", "sampling"):
+        found = np.sqrt(np.diagonal(fit.covariance(kind)))
+        np.testing.assert_allclose(found, errors, rtol=1e-7)

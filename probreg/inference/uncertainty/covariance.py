@@ -55,8 +55,8 @@ DEFINITIONS = {
     "classical": "sigma^2 (X'X)^-1 with sigma^2 = RSS/(n - rank)",
     "ml": "sigma^2 (X'X)^-1 with the maximum likelihood estimate sigma^2 = RSS/n",
     "observed": "the inverse of minus the second derivatives of the log posterior over (beta, log aux)",
-    "expected": "the inverse of X'WX + prior precision, W the expected information of a row; aux held at its estimate",
-    "sampling": "V I V, I = X'WX the expected information of the rows and V the inverse of I + prior precision. It is the "
+    "expected": "the inverse of the expected information over (beta, log aux) + prior precision, X'WX of beta if aux is orthogonal to it",
+    "sampling": "V I V, I the expected information of the rows, as in 'expected', and V the inverse of I + prior precision. It is the "
     "covariance of the penalised estimate in repeated samples, without its bias",
     "dispersion": "the inverse of X'WX/phi + prior precision, W the expected information of a row, phi Pearson's X^2/(n - k): "
     "the variance is phi times that of the likelihood, as in quasi-Poisson and quasi-binomial models",
@@ -339,7 +339,8 @@ def _dispersed(model: Model, solution: Solution, settings: Settings) -> Spread:
             f"'dispersion' is for exponential families such as poisson and binomial, and not for {model.likelihood.named} likelihood: "
             "use 'HC0' or 'HC1'"
         )
-    estimate = estimate_of(model, solution, "a covariance by Pearson's statistic")
+    held = replace(model, aux={**model.fixed, **solution.aux})
+    estimate = estimate_of(held, solution, "a covariance by Pearson's statistic")
     A = estimate.expected_root
     # k = tr (I + P)^-1 I, the number of coefficients under flat priors
     k = round(float(np.vdot(A, estimate.data_information @ A)), 8)

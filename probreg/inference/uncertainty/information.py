@@ -39,7 +39,7 @@ from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelih
 from probreg.likelihoods.base import ValueGradHessian
 from probreg.linalg import root_of_curvature, root_of_square, row_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
-from probreg.model.model import Model
+from probreg.model.model import Model, prior_derivatives
 
 
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
@@ -228,13 +228,14 @@ class Estimate:
 
     @cached_property
     def expected_root(self) -> Array:
-        """A root of the inverse expected information over the coefficients among phi, prior precision included."""
+        """A root of the inverse expected information over phi, or over its coefficients, prior precision included."""
         return self.dispersed_root(1.0)
 
     def dispersed_root(self, dispersion: float) -> Array:
         """`expected_root` for row variances that are this multiple of the likelihood's variances."""
-        S = self._coefficients
+        S = self._informed
         P = prior_curvature(self.model, self.solution.beta, self.solution.aux)
+        P = P[: len(S), : len(S)]
         return root_of_inverse(self.data_information / dispersion + S.T @ P @ S)
 
     @cached_property
@@ -244,14 +245,16 @@ class Estimate:
 
     @cached_property
     def data_information(self) -> Array:
-        """The expected information of the rows over the coefficients among phi."""
+        """The expected information of the rows over phi; over its coefficients where it is orthogonal to nuisance parameters."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
-        S = self._coefficients
+        S = self._informed
         return S.T @ self._sum(RowDerivatives.information) @ S
 
     @cached_property
-    def _coefficients(self) -> Array:
-        """The coefficients among phi: (p m, r - a)."""
+    def _informed(self) -> Array:
+        """`inside`, or its coefficients (p m, r - a) where their expected information is orthogonal to nuisance parameters."""
+        if not self.at.has_orthogonal_information:
+            return self.inside
         return self.inside[
             : self.size, : self.inside.shape[1] - len(self.model.unknown)
         ]
@@ -336,7 +339,7 @@ class Estimate:
         """A root (p m, r - a) of the covariance of vec gamma by the expected information; where that is not enough, one (p m + a, r)
         of the covariance of (vec gamma, log aux) by the observed information."""
         if self.at.has_orthogonal_information:
-            return self._coefficients @ self.expected_root
+            return self._informed @ self.expected_root
         return self.inside @ self.bread
 
     @cached_property
@@ -441,16 +444,29 @@ class RowDerivatives:
         )
 
     def information(self) -> Array:
-        """The expected information over vec gamma, (p m, p m). Incompatible without a formula for it."""
-        likelihood, y = self.at.likelihood, self.block.y
+        """The expected information over (vec gamma, log aux), or over vec gamma (p m, p m) where it is orthogonal to log aux. Incompatible
+        without a formula for it."""
+        if self.at.has_orthogonal_information:
+            return weighted_gram(self.U, times_weights(self.curves, self.weights))
+        likelihood, y, m = self.at.likelihood, self.block.y, self.at.likelihood.width
         known = {**self.aux_values, **likelihood.given(y)}
-        W = likelihood.fisher_information(self.eta, **known)
+        W = likelihood.joint_information(self.eta, **known)
         if W is None:
             raise Incompatible(
                 f"the expected information has no formula for {likelihood.named} likelihood, or too many terms: use 'observed', or a sandwich "
                 "such as 'HC1'"
             )
-        return weighted_gram(self.U, times_weights(W, self.weights))
+        unknown = [m + likelihood.nuisance.index(name) for name in self.at.unknown]
+        predictors = [*range(m), *unknown]
+        W = times_weights(W[:, predictors][:, :, predictors], self.weights)
+        of_gamma = weighted_gram(self.U, W[:, :m, :m])
+        k = len(of_gamma)
+        of_aux = [self.score_rows(column).sum(0) for column in W[:, m:].swapaxes(0, 1)]
+        information = np.zeros((k + len(unknown), k + len(unknown)))
+        information[:k, :k] = of_gamma
+        for i, column in enumerate(of_aux, k):
+            information[i] = information[:, i] = column
+        return information
 
     def pearson(self) -> Array:
         """The weighted sum of squared residuals over their variances."""
@@ -539,9 +555,9 @@ def identified_basis(model: Model, solution: Solution) -> Array:
 
 
 def prior_curvature(model: Model, beta: Array, aux: Mapping[str, float]) -> Array:
-    """Return the curvature of the prior over vec(gamma), (p m, p m), beta = T gamma."""
-    T = map_of_columns(model.design.frame.T, model.shape[1])
-    return T.T @ model.joint.curvature(beta, model.noise(aux)) @ T
+    """Return the curvature of the prior over (vec gamma, log aux), beta = T gamma."""
+    known = {**model.fixed, **aux}
+    return prior_derivatives(model, beta, model.design.frame.T, known).curvature
 
 
 def sum_of_parts(

@@ -264,7 +264,8 @@ def score_information(model: Model, theta: Array, local: LocalModel) -> Array:
     beta = model.design.frame.to_raw(gamma)
     with np.errstate(all="ignore"):
         rows = model.information_of_rows(beta, aux, model.design.frame.rows)
-        return rows + prior_curvature(model, beta, aux)
+        k = len(rows)
+        return rows + prior_curvature(model, beta, aux)[:k, :k]
 
 
 def rao(path: ConstrainedPath, theta: Array, local: LocalModel) -> float:
