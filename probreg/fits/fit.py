@@ -223,8 +223,8 @@ class Fit(FitStatistics, NamesPeers):
             The table with the column that `groups` names.
         lags : int, optional
             For "HAC"; by default floor(4 (n/100)^(2/9)).
-        small_sample : {"stata", "each", "full", "none"}, optional
-            Finite-sample factor, "stata" by default, of "cluster" and "HAC"; "each" is for two-way clustering.
+        small_sample : {"stata", "each", "full", "groups", "none"}, optional
+            Finite-sample factor, "stata" by default, of "cluster" and "HAC"; "each" and "groups" are for clusters.
 
         Returns
         -------

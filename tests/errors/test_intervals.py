@@ -82,7 +82,7 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
         (
             {"kind": "HAC", "small_sample": "some"},
             pr.DataError,
-            "small_sample is 'stata', 'each', 'full' or 'none', got 'some'",
+            "small_sample is 'stata', 'each', 'full', 'groups' or 'none', got 'some'",
         ),
         (
             {"kind": "HAC", "small_sample": "each"},

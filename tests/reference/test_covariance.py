@@ -354,3 +354,17 @@ def test_expected_information_of_all_parameters(
     for kind in ("expected", "sampling"):
         found = np.sqrt(np.diagonal(fit.covariance(kind)))
         np.testing.assert_allclose(found, errors, rtol=1e-7)
+
+
+def test_clusters_have_the_factor_of_r() -> None:
+    """R 4.2.2: vcovCL(lm(), type = "HC0") of sandwich, and svyglm of survey with weights 1 and 2.5."""
+    data = {**SMALL, "g": np.repeat(range(5), [3, 3, 3, 3, 4])}
+    weights = pr.weights.sampling(np.tile([1.0, 2.5], 8))
+    cases = [
+        (None, [0.0990542516755, 0.3037239215265]),
+        (weights, [0.241642749105, 0.565002505634]),
+    ]
+    for given, errors in cases:
+        fit = pr.ols("count ~ x", data, weights=given)
+        V = fit.covariance("cluster", groups=data["g"], small_sample="groups")
+        np.testing.assert_allclose(np.sqrt(np.diagonal(V)), errors, rtol=1e-9)

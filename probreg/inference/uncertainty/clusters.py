@@ -13,7 +13,7 @@ from probreg.errors import DataError, such_rows
 
 Array = np.ndarray
 # the factor of "cluster" and "HAC" covariances
-SmallSample = Literal["stata", "each", "full", "none"]
+SmallSample = Literal["stata", "each", "full", "groups", "none"]
 
 
 def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:

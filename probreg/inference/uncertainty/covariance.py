@@ -88,6 +88,7 @@ FACTORS = {
     "stata": f"{_STATA}, G of two ways the smaller number",
     "each": f"{_STATA}, each part of two ways with its own G",
     "full": "G/(G - 1) (n - 1)/(n - k), each part of two ways with its own G",
+    "groups": "G/(G - 1), each part of two ways with its own G",
     "none": "no factor",
 }
 LAG_FACTORS = {
@@ -477,7 +478,8 @@ def cluster_factor(estimate: Estimate, groups: int, small_sample: SmallSample) -
     k = estimate.n_identified
     linear = factor * (n - 1.0) / (n - k)
     stata = linear if estimate.model.likelihood.least_squares else factor
-    return {"stata": stata, "each": stata, "full": linear, "none": 1.0}[small_sample]
+    factors = {"stata": stata, "each": stata, "full": linear, "groups": factor}
+    return factors.get(small_sample, 1.0)
 
 
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
