@@ -93,7 +93,9 @@ class Censored(OfBase, MayDiverge):
         if density is None:
             return None
         transform = log if self.base.support == "positive" else same_number
-        return density_of_base(_censored_row, density, self._link_of_noise, transform)
+        return density_of_base(
+            _censored_row, density, self._compiled_interval, transform
+        )
 
     def base_measure(self, y: Array) -> Array:
         measure = self.family.base_measure(self._exact_values(y, 1.0))

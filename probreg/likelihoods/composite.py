@@ -16,9 +16,10 @@ from probreg.likelihoods.base import (
     UnivariateLikelihood,
     from_base,
 )
-from probreg.likelihoods.links import Link
 from probreg.likelihoods.location_scale import same_number
-from probreg.likelihoods.tails import TAILS, interval
+
+# replaced by that of a family: `density_of_base`
+interval: Any = None
 
 
 class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
@@ -56,14 +57,14 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
     information = from_base()  # of exact responses, for starts
 
     @property
-    def _link_of_noise(self) -> Link | None:
-        """The link that gives the distribution function of the base in compiled code, if there is one."""
-        return getattr(self.base, "link_of_noise", None)
+    def _compiled_interval(self) -> Callable[..., Any] | None:
+        """The probability of an interval under the base in compiled code, if there is one."""
+        return getattr(self.base, "compiled_interval", None)
 
     @property
     def _density_of_interval(self) -> CompiledDensity | None:
         """The density of a base with a distribution function in compiled code."""
-        return None if self._link_of_noise is None else self.family.compiled_density
+        return self.family.compiled_density if self._compiled_interval else None
 
     @property
     def named(self) -> str:
@@ -85,15 +86,13 @@ def slopes_of_ends(a: float, b: float, s: float) -> Row:
 def density_of_base(
     template: Callable[..., Any],
     base: CompiledDensity,
-    link_of_noise: Link | None = None,
+    interval: Callable[..., Any] | None = None,
     transform: Callable[..., Any] = same_number,
 ) -> CompiledDensity:
     """The compiled density of a row that calls the row of a base, and perhaps `interval`."""
     parts: dict[str, Any] = {"row": base.row, "transform": transform}
-    if link_of_noise is not None:
-        of_family = {"interval": TAILS[link_of_noise].compiled_interval}
-        ends = with_functions(slopes_of_ends, of_family)
-        parts["slopes_of_ends"] = ends
+    if interval is not None:
+        parts["slopes_of_ends"] = with_functions(slopes_of_ends, {"interval": interval})
     density_row = with_functions(template, parts)
     return CompiledDensity(density_row, settings=base.settings)
 

@@ -1,6 +1,9 @@
 """Normal noise with the tails of Laplace noise: distant responses have bounded influence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import erfc, exp, log, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -16,6 +19,7 @@ from probreg.likelihoods.location_scale import (
     density_of_noise,
     settings_of_shape,
 )
+from probreg.likelihoods.tails import symmetric_interval
 from probreg.special import ROOT_2PI, ndtr, ndtri
 
 
@@ -23,6 +27,22 @@ def _standard_huber(r: float, t: Array) -> tuple[float, float]:
     # t = sigma, -log(Z sigma), k
     g = min(max(r, -t[2]), t[2])
     return -g * (r - 0.5 * g), g
+
+
+# replaced by those of the likelihood
+corner: Any = None
+mass: Any = None
+
+
+def _upper_tail(x: float) -> tuple[float, float]:
+    """log P(Y > x) and f(x) / P(Y > x), x >= 0."""
+    log_beyond = 0.5 * corner * corner - corner * max(x, corner) - log(corner * mass)
+    if x >= corner:
+        return log_beyond, corner
+    root = sqrt(2.0)
+    inside = 0.5 * ROOT_2PI * (erfc(x / root) - erfc(corner / root))
+    tail = exp(log_beyond) + inside / mass
+    return log(tail), exp(-0.5 * x * x) / (mass * tail)
 
 
 @LIKELIHOODS.register
@@ -72,6 +92,10 @@ class Huber(LocationScaleLikelihood):
     @property
     def _mass(self) -> float:
         return self._mass_inside + 2.0 * self._tail
+
+    @property
+    def compiled_interval(self) -> Callable[..., Any]:
+        return symmetric_interval(_upper_tail, corner=self.k, mass=self._mass)
 
     @property
     def standard_variance(self) -> float:

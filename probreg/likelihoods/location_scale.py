@@ -156,11 +156,17 @@ class StandardDensity(IntervalLikelihood):
         link = self.link_of_noise
         if link is None:
             raise Incompatible(
-                f"PyMC has no distribution function of the {self.name} noise: use Laplace() or a mode"
+                f"PyMC has no distribution function of the {self.name} noise: use 'nuts', 'laplace' or a mode"
             )
         v = pt.log(y) if self.support == "positive" else y
         r = (v - mu) / self.scale(aux)
         return symbolic_log_p(link, r), symbolic_log_q(link, r)
+
+    @property
+    def compiled_interval(self) -> Callable[..., Any] | None:
+        """log(F(b) - F(a)) and its slopes in compiled code, F the distribution function of f."""
+        link = self.link_of_noise
+        return None if link is None else TAILS[link].compiled_interval
 
     @property
     @abstractmethod

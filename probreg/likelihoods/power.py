@@ -1,6 +1,8 @@
 """Noise with a power of its size in the exponent: L_p regression as maximum likelihood."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import exp, log
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from probreg.likelihoods.location_scale import (
     LocationScaleLikelihood,
     settings_of_shape,
 )
+from probreg.likelihoods.tails import symmetric_interval
 from probreg.special import gammaincc, gammaln
 
 # residual relative to y and eta below which it is rounding, which |r|^(p - 1) magnifies
@@ -32,6 +35,41 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     if abs(y - eta) > ROUNDING_OF_RESIDUALS * (abs(y) + abs(eta)):
         slope = t[2] * power / r
     return t[1] - power, slope / t[0], t[2] * power - 1.0
+
+
+# replaced by those of the likelihood
+exponent: Any = None
+log_peak: Any = None
+
+
+# the least |r|^p at which the continued fraction has all digits
+FAR = 4.0
+
+
+def _far_rate(x: Any, u: Any, p: float) -> Any:
+    """f(x) / P(Y > x) where u = x^p >= FAR, by the continued fraction of the incomplete gamma function."""
+    fraction = u
+    for k in range(80, 0, -1):
+        fraction = u + (k - 1.0 / p) / (1.0 + k / fraction)
+    return p * fraction / x
+
+
+def _upper_tail(x: float) -> tuple[float, float]:
+    """log P(Y > x) and f(x) / P(Y > x), x >= 0, near 0 by the series of the incomplete gamma function."""
+    u = x**exponent
+    log_f = log_peak - u
+    if u < FAR:
+        term = 1.0
+        total = 1.0
+        divisor = 1.0 / exponent + 1.0
+        while term > 1e-17 * total:
+            term *= u / divisor
+            total += term
+            divisor += 1.0
+        tail = 0.5 - x * exp(log_f) * total
+        return log(tail), exp(log_f) / tail
+    rate = _far_rate(x, u, exponent)
+    return log_f - log(rate), rate
 
 
 @LIKELIHOODS.register
@@ -85,6 +123,11 @@ class PowerNoise(LocationScaleLikelihood):
         return float(np.log(self.p / 2.0) - gammaln(1.0 / self.p))
 
     @property
+    def compiled_interval(self) -> Callable[..., Any]:
+        constants = {"exponent": self.p, "log_peak": self._log_constant}
+        return symmetric_interval(_upper_tail, **constants)
+
+    @property
     def standard_variance(self) -> float:
         # E r^2 = Gamma(3/p) / Gamma(1/p)
         return float(np.exp(gammaln(3.0 / self.p) - gammaln(1.0 / self.p)))
@@ -136,6 +179,13 @@ class PowerNoise(LocationScaleLikelihood):
         # |r|^p is a Gamma(1/p): half of its upper tail lies below -|r|
         tail = 0.5 * gammaincc(1.0 / self.p, np.abs(r) ** self.p)
         return np.where(r < 0, tail, 1.0 - tail)
+
+    def standard_log_cdf(self, r: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            near = np.log(self.standard_cdf(r))
+            u = np.abs(r) ** self.p
+            far = self._log_constant - u - np.log(_far_rate(-r, u, self.p))
+        return np.where((r < 0.0) & (u >= FAR) & np.isfinite(u), far, near)
 
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)

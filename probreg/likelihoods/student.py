@@ -1,12 +1,13 @@
 """Heavy-tailed noise: a regression that is robust to outliers."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from math import exp
 from typing import Any, Self
 
 import numpy as np
 from numpy import log, log1p  # of numbers and arrays
-from scipy.special import polygamma
 
 from probreg.arguments.scalars import Positive
 from probreg.compiled.density import CompiledDensity, StandardStudent
@@ -24,7 +25,8 @@ from probreg.likelihoods.location_scale import (
     settings_of_shape,
 )
 from probreg.likelihoods.log_gamma import rising_squares, rising_sums
-from probreg.special import LOG_2PI, log_student_constant
+from probreg.likelihoods.tails import symmetric_interval
+from probreg.special import LOG_2PI, log_student_constant, polygamma
 
 
 def _standard_student(r: float, t: Array) -> tuple[float, float]:
@@ -34,6 +36,30 @@ def _standard_student(r: float, t: Array) -> tuple[float, float]:
         -0.5 * (nu + 1.0) * log1p(r * r / nu),
         (nu + 1.0) * r / (nu + r * r),
     )
+
+
+# replaced by those of the likelihood
+degrees: Any = None
+log_peak: Any = None
+
+
+def _upper_tail(x: float) -> tuple[float, float]:
+    """log P(T > x) and f(x) / P(T > x), x >= 0, by the series of the incomplete beta function from 0 or from infinity."""
+    square = x * x
+    f = exp(log_peak - 0.5 * (degrees + 1.0) * log1p(square / degrees))
+    is_far = x > 3.0 or square > 0.5 * degrees
+    share = (degrees if is_far else square) / (degrees + square)
+    divisor = 0.5 * degrees + 1.0 if is_far else 1.5
+    factor = 0.5 * (degrees + 1.0)
+    term = 1.0
+    total = 1.0
+    while term > 1e-17 * total:
+        term *= share * factor / divisor
+        total += term
+        factor += 1.0
+        divisor += 1.0
+    tail = x * f * total / degrees if is_far else 0.5 - x * f * total
+    return log(tail), f / tail
 
 
 _DENSITY = density_of_noise(_standard_student, settings_of_shape)
@@ -128,6 +154,10 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
         spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
         sigma = float(spread) or float(np.std(y)) or 1.0
         return y[:, None], dict(zip(self.nuisance, (sigma, 4.0)))
+
+    @property
+    def compiled_interval(self) -> Callable[..., Any]:
+        return symmetric_interval(_upper_tail, degrees=self.nu, log_peak=self.log_peak)
 
     @property
     def standard_variance(self) -> Any:

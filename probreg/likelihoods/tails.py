@@ -5,6 +5,7 @@ and `interval` is written for any of them.
 """
 
 from collections.abc import Callable
+from functools import cache
 from math import atan2, erfc, exp, expm1, inf, log, log1p, nan, pi, sqrt
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ _LARGEST_EXPONENT = 700.0  # exp of it is finite
 
 # replaced by the function of a family: `probreg.compiled.density.with_functions`
 tails: Any = None
+upper_tail: Any = None
 
 
 def logistic_tails(r: float) -> Four:
@@ -98,6 +100,17 @@ def uniform_tails(r: float) -> Four:
     return -inf, nan, -inf, nan
 
 
+def _symmetric_tails(r: float) -> Four:
+    """A distribution that is symmetric about 0, from log P(Y > x) and f(x) / P(Y > x), x >= 0."""
+    log_tail, rate = upper_tail(abs(r))
+    tail = exp(log_tail)
+    log_other = log1p(-tail)
+    other_rate = rate * tail / (1.0 - tail)
+    if r < 0.0:
+        return log_tail, rate, log_other, other_rate
+    return log_other, other_rate, log_tail, rate
+
+
 def interval(a: float, b: float) -> tuple[float, float, float]:
     """Return log(F(b) - F(a)), f(a) and f(b) over this difference; the ends may be infinite."""
     if b == inf:
@@ -118,6 +131,20 @@ def interval(a: float, b: float) -> tuple[float, float, float]:
         hazard_a * exp(above_a - log_p),
         hazard_b * exp(above_b - log_p),
     )
+
+
+@cache
+def _interval_of(tails: Callable[[float], Four]) -> Callable[..., Any]:
+    return with_functions(interval, {"tails": tails})
+
+
+@cache
+def symmetric_interval(
+    upper_tail: Callable[[float], tuple[float, float]], **constants: float
+) -> Callable[..., Any]:
+    """Return `interval` of a distribution that is symmetric about 0, from its upper tail with these constants."""
+    parts = {"upper_tail": with_functions(upper_tail, constants)}
+    return _interval_of(with_functions(_symmetric_tails, parts))
 
 
 def logistic_interval(a: float, b: float) -> tuple[float, float, float]:
@@ -170,7 +197,7 @@ class Tails(NamedTuple):
     @property
     def compiled_interval(self) -> Callable[..., Any]:
         """The function `interval` of this distribution, for compiled code."""
-        return self.interval or with_functions(interval, {"tails": self.compiled})
+        return self.interval or _interval_of(self.compiled)
 
     def q(self, e: Array) -> Array:
         """1 - p."""

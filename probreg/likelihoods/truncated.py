@@ -1,5 +1,6 @@
 """Families with responses that are only observed in an interval."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import exp, expm1, inf, lgamma, log, log1p
@@ -7,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit
 
 from probreg.arguments.scalars import Bound
 from probreg.compiled.density import CompiledDensity, Row, with_functions
@@ -31,10 +31,12 @@ from probreg.likelihoods.composite import (
     symbolic_interval,
 )
 from probreg.likelihoods.counts import RARE, Poisson, counts_above, summed_counts
-from probreg.likelihoods.location_scale import StandardDensity, settings_of_scale
+from probreg.likelihoods.location_scale import StandardDensity
+from probreg.special import expit
 
-# replaced by the row of the base
+# replaced by the row and the settings of the base
 row: Any = None
+base_settings: Any = None
 
 # replaced in the rows of truncated counts, `_density_of_counts`
 first: Any = None
@@ -46,13 +48,18 @@ bounded_count_row: Any = None
 def _truncated_row(y: float, eta: float, t: Array) -> Row:
     # t: of the base, then v of the ends
     log_p, slope, over_scale = row(y, eta, t)
-    inside = slopes_of_ends((t[2] - eta) / t[0], (t[3] - eta) / t[0], t[0])
+    inside = slopes_of_ends((t[-2] - eta) / t[0], (t[-1] - eta) / t[0], t[0])
     return log_p - inside[0], slope - inside[1], over_scale - inside[2]
 
 
-def _truncated_settings(values: Any, constants: Any) -> tuple[Any, Any, Any, Any]:
-    s, log_s = settings_of_scale(values, constants)
-    return s, log_s, constants[0], constants[1]
+def _truncated_settings(values: Any, constants: Any) -> tuple[Any, ...]:
+    k = len(constants) - 2
+    return (*base_settings(values, constants[:k]), constants[k], constants[k + 1])
+
+
+@cache
+def _settings_of_base(settings: Callable[..., Any]) -> Callable[..., Any]:
+    return with_functions(_truncated_settings, {"base_settings": settings})
 
 
 def _aux_of_rows(chosen: Array, aux: AuxValues) -> dict[str, Array]:
@@ -181,9 +188,9 @@ class Truncated(OfBase):
     def compiled_density(self) -> CompiledDensity | None:  # type: ignore[override]
         density = self._density_of_interval
         if density is not None:
-            density = density_of_base(_truncated_row, density, self._link_of_noise)
-            if self.nuisance:
-                density = density._replace(settings=_truncated_settings)
+            density = density_of_base(_truncated_row, density, self._compiled_interval)
+            if density.settings is not None:
+                density = density._replace(settings=_settings_of_base(density.settings))
             return density
         base = self.family.compiled_density
         if not self.base.is_discrete or base is None:

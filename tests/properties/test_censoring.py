@@ -153,6 +153,39 @@ def test_slopes_are_finite_where_a_censored_row_has_hardly_any_probability(base)
     assert np.isfinite(local.curvature).all()
 
 
+NOISE = [
+    *(pr.StudentT(nu=nu) for nu in (1.0, 2.5, 4.0, 40.0)),
+    *map(pr.likelihoods.Huber, (0.5, 1.345, 3.0)),
+    *map(pr.likelihoods.PowerNoise, (1.1, 1.5, 2.5)),
+    pr.Gaussian(),
+    pr.LogNormal(),
+]
+
+
+@pytest.mark.parametrize("base", NOISE, ids=str)
+@pytest.mark.parametrize("eta", [-0.7, 0.4, 2.0])
+def test_compiled_rows_of_continuous_responses_are_their_densities(base, eta):
+    ends = [
+        (0.6, 0.6),
+        *((0.6, np.inf), (-np.inf, 0.6), (0.6, 0.9), (0.6, 6.0)),
+        *((9.0, np.inf), (2.0, 9.0), (4.6, 9.0)),
+    ]
+    cases = [
+        (Censored(base), ends),
+        (Truncated(base, lower=0.5), [1.0, 7.0]),
+        (Truncated(base, lower=0.5, upper=8.0), [1.0, 7.0]),
+    ]
+    for likelihood, responses in cases:
+        y, predictor = np.array(responses), np.full((len(responses), 1), eta)
+        expected = likelihood.value_grad_hessian(y, predictor, sigma=SIGMA)
+        t = np.array(likelihood.settings(sigma=SIGMA))
+        log_p = expected.log_prob - likelihood.base_measure(y)
+        for i, response in enumerate(y):
+            row = likelihood.compiled_density.row(response, eta, t)
+            exact = log_p[i], *expected.gradient[i]
+            np.testing.assert_allclose(row, exact, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("likelihood", TRUNCATED_COUNTS, ids=str)
 @pytest.mark.parametrize("eta", [0.01, 0.6, 2.0])
 def test_the_compiled_row_of_a_truncated_count_is_its_density(likelihood, eta):
