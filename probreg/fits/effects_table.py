@@ -18,6 +18,7 @@ from probreg.inference.varying import EffectsOfGroup, effects_of_groups
 from probreg.linalg import root_of_square
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan, off_span
+from probreg.model.pymc_model import group_dim
 
 Array = np.ndarray
 
@@ -198,7 +199,8 @@ def effect_variables(
     variables = {}
     alike = len({effects.effects for effects in groups.values()}) == 1
     for name, effects in groups.items():
-        dims = (name, "effect" if alike else f"effect of {name}")
+        effect = "effect" if alike else f"effect of {name}"
+        dims = (group_dim(name, model.likelihood), effect)
         coords = {dims[0]: list(effects.levels), dims[1]: list(effects.effects)}
         outcome_dims = ("outcome",) if model.likelihood.outcomes else ()
         for word, beta in values.items():

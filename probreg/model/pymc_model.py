@@ -40,6 +40,7 @@ _OWN = (
     "effect",
     "X",
     "beta",
+    "std_error",
     "eta",
     "prior",
 )
@@ -146,7 +147,7 @@ def names_taken(
 ) -> frozenset[str]:
     """Return the names of dims and of other variables, which no term can have."""
     terms = terms_of_columns(design)
-    groups = {t.group for t in design.recipe.grouped.values()}
+    groups = {group_dim(t.group, likelihood) for t in design.recipe.grouped.values()}
     dims = {dim_of(plain_name(terms[j])) for j in design.ungrouped}
     hyper = {
         text
@@ -168,10 +169,16 @@ def names_taken(
 
 def response_name(design: Design, likelihood: Likelihood) -> str:
     """Return the name of the response, with a suffix if another variable has it."""
-    name = plain_name(design.response)
-    if name in (*_OWN, *likelihood.nuisance):
-        return f"{name} (response)"
-    return name
+    return _distinct_name(plain_name(design.response), "response", likelihood)
+
+
+def group_dim(group: str, likelihood: Likelihood) -> str:
+    """Return the dim of the levels of a grouping factor: its name, with a suffix if a variable or another dim has it."""
+    return _distinct_name(group, "group", likelihood)
+
+
+def _distinct_name(name: str, kind: str, likelihood: Likelihood) -> str:
+    return f"{name} ({kind})" if name in (*_OWN, *likelihood.nuisance) else name
 
 
 def build_pymc_model(
@@ -313,6 +320,7 @@ def _coefficients(
     for i, block in enumerate(prior.blocks):
         variables = _BlockVariables(
             design,
+            likelihood,
             block,
             block.width(design.coefficients_per_column(likelihood.width)),
             _predictor_dim(likelihood),
@@ -338,6 +346,7 @@ class _BlockVariables:
     """The coefficients of one block of the prior, for `m` linear predictors, as variables of the PyMC model that is open."""
 
     design: Design
+    likelihood: Likelihood
     block: BlockPrior
     m: int
     predictor: str
@@ -421,7 +430,7 @@ class _BlockVariables:
         if not alike:
             effect = f"effect of {owner}".replace(",", "")
         return f"effects[{owner}]{self.suffix}", {
-            term.group: list(term.levels),
+            group_dim(term.group, self.likelihood): list(term.levels),
             effect: list(term.effects),
         }
 

@@ -52,3 +52,50 @@ def test_a_comparison_does_not_depend_on_the_name_of_a_column(name):
         pr.hypothesis(fits["ML"], f"`{name}` = 0").tests["t"].statistic,
         pr.hypothesis(of_plain["ML"], "zz = 0").tests["t"].statistic,
     )
+
+
+G = np.repeat(list("abcdefgh"), 5)
+
+
+@functools.cache
+def fit_of_groups(name, classes):
+    y = np.where(Y > 0.5, "high", np.where(Y > -0.5, "mid", "low")) if classes else Y
+    model = pr.Model.from_formula(
+        f"y ~ z + (1 | `{name}`)",
+        {"y": y, "z": X[:, 0], name: G},
+        likelihood="categorical" if classes else "gaussian",
+    )
+    return pr.fit(model)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+@pytest.mark.parametrize(
+    "name", ["effect", "beta", "std_error", "coef", "outcome", "sigma", "draw"]
+)
+def test_group_effects_do_not_depend_on_the_name_of_the_grouping_factor(
+    name, classes, tmp_path
+):
+    fit, plain = fit_of_groups(name, classes), fit_of_groups("gg", classes)
+    np.testing.assert_array_equal(fit.summary(), plain.summary())
+    np.testing.assert_array_equal(
+        fit.effects()["estimate"], plain.effects()["estimate"]
+    )
+    effects, of_plain = (
+        f.estimate[f"effects[{n}]"] for f, n in ((fit, name), (plain, "gg"))
+    )
+    np.testing.assert_array_equal(effects, of_plain)
+    assert effects.sizes[effects.dims[0]] == 8
+    fit.save(tmp_path / "fit.nc")
+    loaded = pr.load_fit(tmp_path / "fit.nc").estimate[f"effects[{name}]"]
+    np.testing.assert_array_equal(loaded, effects)
+
+
+@pytest.mark.parametrize("name", ["None", "True", "_g", "class", "or"])
+def test_a_factor_with_a_name_of_python_is_compared(name):
+    fit, plain = (
+        pr.ols(f"y ~ z + `{n}`", {"y": Y, "z": X[:, 0], n: G}) for n in (name, "gg")
+    )
+    compared, of_plain = (
+        pr.comparisons(f, n).table for f, n in ((fit, name), (plain, "gg"))
+    )
+    np.testing.assert_array_equal(compared["estimate"], of_plain["estimate"])

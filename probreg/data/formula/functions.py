@@ -229,12 +229,10 @@ def variables(
 
 def categories(design: Design) -> dict[str, list[Any]]:
     """Return the levels seen in training of each variable used as a category, including `by=`."""
-    from probreg.formula.expression import parse_expression
-
     levels_by_variable: dict[str, list[Any]] = {}
     for part in design.recipe.by_prefix.values():
         for text, levels in part.memory.levels.items():
-            name = parse_expression(text).category
+            name = part.layout.factors[text].category
             if name is not None:
                 levels_by_variable.setdefault(name, list(levels))
         smooths = part.smooths
