@@ -137,11 +137,10 @@ def test_names_in_files(tmp_path):
 
 
 def test_the_name_of_the_column_of_ones_is_taken():
-    with pytest.raises(
-        DataError,
-        match=r"more than one column called 'Intercept'; 'Intercept' is the column of ones: rename",
-    ):
-        reading("y ~ .", "Intercept")
+    factor = ["a", "b", "c"] * 4
+    for column in (A, factor):
+        with pytest.raises(DataError, match="'Intercept', which is the name of"):
+            read_formula("y ~ .", {"Intercept": column, "y": Y})
     with pytest.raises(
         DataError,
         match=r"column 'Intercept' holds .* in row 0: a column of that name is all ones",

@@ -247,14 +247,15 @@ def _read_numbers(
 
 
 def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
-    """Raise DataError for repeated column names."""
+    """Raise DataError for repeated column names, and for a variable with the name of the column of ones."""
+    if parts.intercept and INTERCEPT in parts.factors:
+        raise DataError(
+            f"{shown_formula(parts.text)} has a term called 'Intercept', which is the name of the column of ones: rename your column"
+        )
     twice = repeated_names(columns)
     if twice:
-        hint = ""
-        if INTERCEPT in twice and parts.intercept:
-            hint = "; 'Intercept' is the column of ones: rename yours"
         raise DataError(
-            f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}"
+            f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}"
         )
 
 
