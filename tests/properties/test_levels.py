@@ -84,6 +84,16 @@ def test_in_memory(name):
     assert model.likelihood.levels == order
 
 
+@pytest.mark.parametrize("make", [dict, pd.DataFrame])
+def test_numbers_of_the_other_byte_order(make):
+    here = {"y": Y, "g": np.array(CODES)}
+    there = make({k: v.astype(v.dtype.newbyteorder("S")) for k, v in here.items()})
+    for formula in ("y ~ C(g)", "y ~ 1 + (1 | g)"):
+        designs = [pr.Model.from_formula(formula, t).design for t in (here, there)]
+        assert designs[0].columns == designs[1].columns
+        np.testing.assert_array_equal(*[np.asarray(d.X) for d in designs])
+
+
 @pytest.mark.parametrize(
     "write",
     [

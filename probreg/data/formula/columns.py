@@ -202,7 +202,8 @@ def joined_columns(parts: Sequence[Any]) -> np.ndarray:
 
 def _from_array(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "biufmMc":
-        return values
+        # pandas has no levels of a foreign byte order
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
     return _from_objects(values.astype(object))
 
 
