@@ -1,4 +1,4 @@
-"""The few ways things go wrong. Every message says what was met, what was expected, and what to do."""
+"""Errors and warnings. Every message has the wrong value, the expected value, and a remedy."""
 
 import contextlib
 import difflib
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-# this package, and the decorators by which it calls itself, such as np.errstate
+# this package, and modules with decorators that it uses, such as np.errstate
 _NOT_THE_CALLER = (
     *(
         os.path.dirname(os.path.abspath(path)) + os.sep
@@ -48,7 +48,7 @@ class ProbregError(Exception):
     Parameters
     ----------
     problem : str
-        What is wrong, and what was expected.
+        The wrong value and the expected value.
     remedy : Remedy, optional
         An argument that resolves it.
 
@@ -91,7 +91,7 @@ class Incompatible(ProbregError, TypeError):  # noqa: N818  the field's word for
 
 
 class NotConverged(ProbregError, RuntimeError):  # noqa: N818
-    """The method stopped before it was done, and the caller asked for that to be an error."""
+    """The method stopped before it converged, and the caller requested an error for this."""
 
 
 class ProbregWarning(UserWarning):
@@ -99,7 +99,7 @@ class ProbregWarning(UserWarning):
 
 
 def row_error(before: str, row: Any, after: str) -> DataError:
-    """A DataError about one of the rows looked at, by its place among them until `rows_named` says what the caller calls it.
+    """A DataError about one row. It has the row's number, until `rows_named` replaces it by the caller's row label.
 
     >>> with rows_named(["a", "c"]):
     ...     raise row_error("", 1, " holds -3")
@@ -123,7 +123,7 @@ def prefix_errors(prefix: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rows_named(names: Sequence[Any] | np.ndarray | None) -> Iterator[None]:
-    """Names the row that an error is about, by its place in `names`; None where places are what the caller knows."""
+    """Name the row of an error by its entry in `names`; None keeps its number."""
     try:
         yield
     except DataError as error:
@@ -164,7 +164,7 @@ def warn_caller(message: str) -> None:
 
 
 def require_unicode(text: str, place: str = "") -> None:
-    """Raise DataError for text with half of a surrogate pair, which no file and no terminal can hold."""
+    """Raise DataError for text with half of a surrogate pair, which cannot be written to a file or a terminal."""
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
         raise DataError(
             f"the text {text!a}{place} holds half of a surrogate pair, which is no character: decode the column again, or replace it"

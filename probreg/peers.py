@@ -219,7 +219,7 @@ FORMULA_FUNCTIONS: Mapping[str, str] = {
     "as.numeric": "a column of data['{0}'].astype(float)", "is.na": "a column of data['{0}'].isna()", "month": "a column of data['{0}'].dt.month",
     "Error": "(1 | {0})", "pol": "poly({0}, 2)", "lo": "s({0})", "standardize": "scale({0})", "strata": "C({0}), or fit each level apart",
 }  # fmt: skip
-# registered names and options, by what they name
+# registered names and options, by kind
 REGISTERED: Mapping[str, Mapping[str, str]] = {
     "method": dict.fromkeys(("mcmc", "hmc", "stan", "sample"), "'nuts'")
     | dict.fromkeys(("mle", "ml", "irls", "bfgs", "lbfgs"), "'auto', or 'newton'")
@@ -271,7 +271,7 @@ REGISTERED: Mapping[str, Mapping[str, str]] = {
 
 
 def unknown_name(kind: str, name: str, names: Collection[str]) -> str:
-    """Return the message for a name that is none of `names`: what to use for a peer's name, or a similar name, and all names.
+    """Return the message for a name that is none of `names`: this package's word for a peer's name, or a similar name, and all names.
 
     >>> unknown_name("covariance", "hc3", ["classical", "HC3"])
     "no covariance is called 'hc3'; did you mean 'HC3'? There are: classical, HC3"
@@ -284,7 +284,7 @@ def unknown_name(kind: str, name: str, names: Collection[str]) -> str:
 def missing_attribute(
     owner: str, name: str, peers: Mapping[str, str]
 ) -> AttributeError:
-    """Return the error for an attribute that does not exist, with what to use if it is a peer's name.
+    """Return the error for an attribute that does not exist, with its replacement if it is a peer's name.
 
     >>> missing_attribute("Fit", "params", OF_FIT)
     AttributeError("Fit has no attribute 'params'; use fit.coef")
@@ -296,7 +296,7 @@ def missing_attribute(
 
 
 def answer_names(namespace: dict[str, Any]) -> None:
-    """Give names that a module lacks an error with what to use instead; type checkers do not see this `__getattr__`."""
+    """Give names that a module lacks an error with the replacement; type checkers do not see this `__getattr__`."""
     module = namespace["__name__"]
 
     def lookup(name: str) -> Any:
@@ -306,7 +306,7 @@ def answer_names(namespace: dict[str, Any]) -> None:
 
 
 class NamesPeers:
-    """Give attributes that a class lacks an error with what to use instead."""
+    """Give attributes that a class lacks an error with the replacement."""
 
     peers: ClassVar[Mapping[str, str]]
 

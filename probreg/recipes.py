@@ -1,7 +1,7 @@
 """Regressions by their usual names: each is a likelihood, a prior and `fit`, nothing more.
 
 `x` is a formula with a table as `data`, or a matrix X with the response y as `data`; options are the options of
-`Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). No penalty unless asked.
+`Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). There is no penalty unless you write one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -172,7 +172,7 @@ def lasso(
     """The lasso: argmin RSS + lam |beta|_1, the posterior mode under Laplace(0, scale) on every coefficient but the intercept.
 
     -log p = sum_j |beta_j| / scale: coefficients that the data do not support are exactly zero. A mode at a kink has no
-    standard errors. The posterior is `fit(model, "nuts")`, whose means are never zero. `Laplace.from_lasso` reads the
+    standard errors. The posterior is `fit(model, "nuts")`; its means are never zero. `Laplace.from_lasso` reads the
     settings of other packages.
 
     For Gaussian noise `lam` corresponds to the scale 2 sigma^2 / lam, at the given sigma or the joint mode of log sigma and beta;
@@ -373,8 +373,8 @@ def bayesian_ridge(
     """Ridge regression with the prior scale tau and noise sigma that maximise the evidence p(y | tau, sigma).
 
     beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient but the intercept;
-    sigma^2 / tau^2 is the ridge weight. The fit is the posterior mode and covariance at those scales, which stand in
-    its notes. It is exact whatever the scale of the data.
+    sigma^2 / tau^2 is the ridge weight. The fit is the posterior mode and covariance at these scales, which are in
+    its notes. It is exact for any scale of the data.
 
     Parameters
     ----------
@@ -530,7 +530,7 @@ def kernel_ridge(
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
     prior = Normal(lam**-0.5, sigma_units=True)
     model = model.with_prior(dict.fromkeys(model.design.recipe.processes, prior))
-    # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
+    # beta is the same at every sigma. A joint maximum over beta and sigma would count the columns as observations; the evidence does not
     fitted = fit(model, "evidence" if model.noise_unknown else "auto")
     if radius is None:
         return fitted
@@ -554,7 +554,7 @@ def gp(
     y : array (n,)
         The response.
     kernel : CovarianceFunction or str
-        A function of `pr.kernels`, whose hyperparameters are where the search starts, or the name of one.
+        A function of `pr.kernels`, or its name. The search starts from its hyperparameters.
     intercept : bool
         Whether a constant b with a flat prior is added.
     basis : {"exact", "cholesky", "hsgp"}, optional
@@ -563,7 +563,7 @@ def gp(
         A smooth likelihood, or its name in `LIKELIHOODS`.
     **options
         As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`; and `prior`, a `pr.priors.GaussianProcess` that
-        holds hyperparameters or says more of them.
+        fixes hyperparameters or gives them priors.
 
     Returns
     -------
@@ -841,7 +841,7 @@ def gam(
         of one function share a scale.
     sp : float or mapping from str to float, optional
         In place of `df`: weights of the penalties J(f) in RSS + sum_j sp_j J_j(f), or in -2 log L + sum_j sp_j J_j(f).
-        `fit.model.penalty()` says what J is, and reads them back; of `s(x)` it is the integral of f''(x)^2.
+        `fit.model.penalty()` describes J and returns the weights; for `s(x)` J is the integral of f''(x)^2.
     likelihood : Likelihood or str
         A likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -898,9 +898,9 @@ def quantile_regression(
     """Quantile regression: argmin_b sum_i rho(y_i - x_i b), rho(r) = r (tau - 1[r < 0]), with sandwich standard errors.
 
     It is maximum likelihood under asymmetric Laplace noise, `pr.likelihoods.Quantile(tau)`. The covariance is Powell's sandwich,
-    which takes the density of the residuals at the quantile from the data by a kernel; `covariance("expected")` is that of the
-    density assumed. Where fewer than five observations for each column are expected on one side of the quantile there are no standard
-    errors, and a note says why: use `fit(model, Bootstrap("interior_point"))`.
+    which estimates the density of the residuals at the quantile by a kernel; `covariance("expected")` uses the assumed density instead.
+    If fewer than five observations for each column are expected on one side of the quantile, there are no standard errors, and a note
+    gives the reason: use `fit(model, Bootstrap("interior_point"))`.
 
     Parameters
     ----------
@@ -1027,7 +1027,7 @@ def svr(
 def _check_inputs(
     recipe: str, x: Any, intercept: bool, options: dict[str, Any], names: list[str]
 ) -> None:
-    """Raise Incompatible for an option that a recipe of a kernel does not have, and for `intercept=False` beside a formula."""
+    """Raise Incompatible for an option that a recipe of a kernel does not have, and for `intercept=False` with a formula."""
     others = ["missing"] if isinstance(x, str) else ["columns", "response"]
     refuse_unknown(recipe, options, [*names, *others])
     if isinstance(x, str) and not intercept:

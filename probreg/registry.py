@@ -46,7 +46,7 @@ class Registry[T](Mapping[str, type[T]]):
         self.example = example
         # instances without settings, by name
         self.presets: dict[str, T] = {}
-        # registries of the classes that a field may hold
+        # registries of the classes that a field may contain
         self.parts: tuple[Registry[Any], ...] = parts
         self._classes: dict[str, type[T]] = {}
         self._files = files
@@ -54,7 +54,7 @@ class Registry[T](Mapping[str, type[T]]):
     def register[C: type](self, cls: C) -> C:
         name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
         package = self._files.rpartition(".")[0]
-        # a class of a user comes after those of the package
+        # a user's class comes after the classes of the package
         if not (package and cls.__module__.startswith(f"{package}.")):
             self._import_all()
         if name in self._classes:
@@ -187,7 +187,7 @@ class Registry[T](Mapping[str, type[T]]):
             return None
         if word.lower() in ("true", "false"):
             return word.lower() == "true"
-        if word in ("inf", "-inf"):  # classes that need a finite number refuse it
+        if word in ("inf", "-inf"):  # classes that need a finite number raise the error
             return float(word)
         return finite_number(word, text)
 

@@ -107,7 +107,7 @@ def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 
 
 def keywords_of(signature: inspect.Signature) -> list[str]:
-    """Return the names by which arguments can be given."""
+    """Return the names of the arguments."""
     return [name for name in signature.parameters if name not in ("cls", "self")]
 
 
@@ -426,7 +426,7 @@ def _union_members(annotation: Any) -> list[Any]:
 def read_argument(name: str, value: Any, annotation: Any, owner: str = "") -> Any:
     """Return the value as the annotated type. DataError for a wrong value, Incompatible for an object of a wrong class.
 
-    `annotation` may be parsed already; `owner` stands before the name if the class is wrong.
+    `annotation` may be parsed already; `owner` precedes the name if the class is wrong.
     """
     declared = annotation
     if not isinstance(annotation, Declared):

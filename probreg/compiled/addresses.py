@@ -1,7 +1,8 @@
 """Objects that compiled code takes by address: a C function, a source of random numbers, a set of arrays. numba is imported here.
 
-An array is seven machine words or more to compiled code, and a tuple of twenty arrays 150, which every function on the way passes on: that and
-numba's own types for functions and generators were 0.7 to 1.2 of the 3.2 to 3.7 s in which the sampler was compiled. An address is one word.
+An array is seven machine words or more to compiled code, and a tuple of twenty arrays 150, which every function on the way passes on. These
+words, and numba's own types for functions and generators, took 0.7 to 1.2 s of the 3.2 to 3.7 s to compile the sampler. An address is
+one word.
 """
 
 from collections.abc import Sequence

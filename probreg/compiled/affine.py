@@ -32,7 +32,7 @@ def work_of(b: int, m: int, nuisance: int = 0) -> tuple[Array, Array, Array]:
 
 
 def order_by_zeros(X: Array) -> Places:
-    """An order of the rows of X (n, p) in which those with zeros in the same columns are neighbours, so that tiles have few columns.
+    """Return an order of the rows of X (n, p): rows with zeros in the same columns are neighbours, so that tiles have few columns.
 
     >>> order_by_zeros(np.array([[1.0, 2.0], [1.0, 0.0], [3.0, 4.0]])).tolist()
     [1, 0, 2]
@@ -239,7 +239,7 @@ def add_correlation_slopes(
     for i in range(K):
         product = 1.0
         for j in range(i):
-            # T_ij has the factor tanh(t), and every later entry of its row sech(t), whose log has the slope -tanh(t)
+            # T_ij has the factor tanh(t), and every later entry of its row sech(t); log sech has the slope -tanh
             later = 0.0
             for k in range(j + 1, i + 1):
                 later += over[i, k] * T[i, k]

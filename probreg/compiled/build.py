@@ -142,7 +142,7 @@ def log_density_of(
 ) -> Any:
     """Return `affine.affine_log_density` as a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`).
 
-    `density` is that of a likelihood with `several` numbers or one as the response of a row; `other` is a prior's density of entries,
+    `density` is the density of a likelihood; a row's response is one number, or `several`. `other` is a prior's density of entries,
     if any; `unknown` is whether a nuisance parameter is a coordinate, and `scaled` whether there are
     hyperparameters.
     """
@@ -213,9 +213,9 @@ def compile_stored(
     called: tuple[Callable[..., Any], ...],
     once: tuple[Callable[..., Any], ...],
 ) -> Any:
-    """Compile a function of a module and keep it on disk, with the functions of the same file that it calls, in an order in which
-    each calls only those before it. Those that are called `once` become part of their caller before types are found: numba hands each
-    function with all that it calls to LLVM again. `uniform` and `density_at` come from `addresses`."""
+    """Compile a function of a module and keep it on disk. The functions `called` from the same file are in an order such that each calls
+    only earlier ones. The functions called `once` become part of their caller before type inference, because numba gives LLVM each
+    function again with all functions that it calls. `uniform` and `density_at` come from `addresses`."""
     from numba import njit
 
     from probreg.compiled import addresses

@@ -35,8 +35,8 @@ class CompiledDensity(NamedTuple):
 
     `settings(values, constants) -> t`: the numbers t from the nuisance parameters and `SmoothLikelihood.constants`, in arithmetic of
     numbers and arrays (`numpy.log` etc.). With it compiled code searches over nuisance parameters, and they may have linear predictors:
-    `by_predictors` is a density of which eta (1 + a, b) has the log of each of the a nuisance parameters behind the first, less
-    t[:a]; the constants follow in t.
+    for a density with `by_predictors`, eta (1 + a, b) has the linear predictor of the mean and then the log of each of the a nuisance
+    parameters, minus t[:a]; the constants follow in t.
 
     Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `hessian`. A plain
     function of a module, of the same arithmetic, may be called from either.

@@ -24,7 +24,7 @@ inline = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_ALONE
 )
 
-# parts of a function whose sums may be taken in another order
+# parts of a function that may add in another order
 summing = njit(
     forceinline=True,
     nogil=True,

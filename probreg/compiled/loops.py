@@ -1,4 +1,4 @@
-"""Loops over rows shared by all densities: templates, in which a density replaces `tile`, `summed`, `row` and `hessian`.
+"""Loops over rows shared by all densities: templates, where a density replaces `tile`, `summed`, `row` and `hessian`.
 
 `probreg.compiled.build` compiles one copy of each per density. X comes in tiles (T, q, b), rows innermost, so that all of the
 arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p). A tile has the
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
 B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in the first cache
-C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
+C = 128  # rows in a tile for products of columns with each other: two copies stay in the first cache
 
 
 # Functions of one density: `probreg.compiled.build` replaces these names before it compiles a loop.
@@ -214,9 +214,9 @@ def derivatives(
     out: Array,
     H: Array,
 ) -> float:
-    """The same of rows X (n, p), with the curvature X' W X, W that of each row, in H (pairs, p, p).
+    """The same for rows X (n, p), with the curvature X' W X in H (pairs, p, p), where W is the curvature of each row.
 
-    H has a block for each pair of predictors c <= d, of which the upper triangle is filled; without pairs there is no curvature.
+    H has a block for each pair of predictors c <= d, with the upper triangle filled; without pairs there is no curvature.
     `out` has room for the slope over each nuisance parameter, if there are several.
     """
     n, p = X.shape
@@ -306,7 +306,7 @@ def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
 
 
 def no_hessians(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    """Stand for the curvature of a density that has none of its own."""
+    """The curvature of a density without second derivatives: nan."""
     curve[:] = np.nan
 
 

@@ -121,9 +121,9 @@ def leave_each_row_out(
 ) -> None:
     """For each row of `log_lik` (n, S): log p(y_i | others) into `elpd`, log p(y_i | all) into `lppd`, the Pareto shape into `k`.
 
-    `correction` (S,), its maximum 0, is log p - log q of draws from q. M is the length of the tail, z the normal quantile of its
-    share, from which the search for it starts. `log_w` (n, S) takes the logarithms of the weights, which sum to one; of shape (0, 0)
-    it takes none.
+    `correction` (S,) is log p - log q of draws from q, with maximum 0. M is the length of the tail, and the search for the tail starts
+    at the normal quantile z of its share. `log_w` (n, S) receives the logarithms of the weights, which sum to one; with shape (0, 0)
+    it receives none.
     """
     n, S = log_lik.shape
     m = 30 + int(math.sqrt(M))

@@ -185,7 +185,7 @@ compiled_mixture = cached_njit(
     nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
 )
 _SHIFT = 3.75
-MOST_POISSON_MEAN = 300.0  # the largest mean of a Poisson atom whose probability of 0 is taken: e^-300 is a number, and 300 products are few
+MOST_POISSON_MEAN = 300.0  # up to this mean a Poisson atom starts from the probability of 0: e^-300 does not underflow, and 300 products are few
 
 
 def _scaled_erfcx(t: Array) -> Array:

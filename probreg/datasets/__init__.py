@@ -1,8 +1,8 @@
-"""Small real data sets, each with a record of where it comes from and what one may ask of it.
+"""Small real data sets, each with a record of its source, its licence and a question that it can answer.
 
 A data set is two files in this folder and no code: NAME.toml, the card, and NAME.csv, the rows (missing
-values are written NA). Rows whose licence does not let everyone pass them on stay out of the folder: their
-card then names as `provider` the installed module that carries them.
+values are written NA). If the licence does not allow everyone to share the rows, they are not in the folder, and
+`provider` in the card is the installed module that contains them.
 """
 
 from probreg.datasets.loader import (

@@ -1,6 +1,6 @@
-"""From a name to rows or to a card; the folder itself is the list of what there is.
+"""Load a data set or its card by name; the folder itself is the list of data sets.
 
-What is known about a data set apart from its rows is the content of one TOML card.
+One TOML card has everything about a data set except its rows.
 """
 
 import importlib
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetColumn:
-    """The meaning of one column: what was measured, in what unit, and how its values are stored.
+    """The meaning of one column: the measured quantity, its unit, and the storage of its values.
 
     `levels` orders the classes of a categorical column; `original` is the column's name at the provider.
 
@@ -43,10 +43,10 @@ class DatasetColumn:
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """The provenance of one data set: what each column means, source, licence, question, changes.
+    """The provenance of one data set: the meaning of each column, source, licence, question, changes.
 
-    `provider` is empty when the rows lie beside the card, else the module that carries them.
-    Equality is by content; `str(card)` is the card as a reader wants it.
+    `provider` is empty if the rows are in the same folder, else the module that contains them.
+    Equality is by content; `str(card)` formats the card for reading.
     """
 
     name: str
@@ -139,7 +139,7 @@ def list_datasets() -> Catalogue:
 
 @check_arguments
 def describe_dataset(name: Word) -> DatasetCard:
-    """The provenance of one data set: its source, licence, columns with units, and a question to ask of it.
+    """The provenance of one data set: its source, licence, columns with units, and a question that it can answer.
 
     Parameters
     ----------

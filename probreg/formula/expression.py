@@ -368,7 +368,7 @@ def _suggest_function(expression: Expression, call: ast.Call) -> str:
 
 
 def _suggest_literal(expression: Expression, value: ast.expr) -> str:
-    """Return the spelling here of a constant or a vector of R, or what an option can be."""
+    """Return this package's spelling of a constant or a vector of R, or the possible values of an option."""
     if isinstance(value, ast.Name) and value.id in ("TRUE", "FALSE"):
         return f"write {value.id.title()}"
     if isinstance(value, ast.Call) and function_of(value) == "c":

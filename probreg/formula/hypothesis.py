@@ -183,7 +183,7 @@ def _find_closing_bracket(text: str, place: int) -> int | None:
 
 @dataclass
 class _Reader:
-    """A hypothesis as a syntax tree in which name0_, name1_, ... replace the names of coefficients."""
+    """A hypothesis as a syntax tree, where name0_, name1_, ... replace the names of coefficients."""
 
     text: str
     known: Mapping[str, Coefficient]

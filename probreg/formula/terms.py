@@ -456,7 +456,7 @@ def left_of(text: str) -> str:
 
 
 def taken_columns(text: str) -> set[str]:
-    """The columns that `.` does not stand for: those of the response, of the offsets and behind the bars.
+    """The columns that `.` does not include: columns of the response, of offsets and of grouping variables.
 
     >>> sorted(taken_columns("y ~ . + offset(log(days)) + (1 | g)"))
     ['days', 'g', 'y']

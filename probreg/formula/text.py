@@ -83,7 +83,7 @@ class PythonText:
     """Rewrite a text as Python; `inside` a call only names are replaced.
 
     `names` has the Python name in the place of each name, `dots` the places of `.` in the formula; `parts` are the Python texts of the
-    sides of `~`, and `ends` the places at which they end.
+    sides of `~`, and `ends` the places where they end.
     """
 
     def __init__(self, text: str, inside: bool = False) -> None:

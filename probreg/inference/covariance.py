@@ -62,7 +62,7 @@ class ParameterCovariance(ABC):
 
     def _parts_with_columns(self, root: Array) -> dict[str, Any]:
         """The arrays of the covariance plus root root', root (k + a, r) over (gamma,
-        further parameters), the last a of which have no spread so far."""
+        further parameters); the last a parameters have no spread so far."""
         raise NotImplementedError
 
     def condition_on(self, entries: Array) -> Self:
@@ -141,7 +141,7 @@ class ParameterCovariance(ABC):
 
     def with_spread(self, spread: Array, names: Sequence[str] = ()) -> Self:
         """The covariance plus spread spread', spread (p m, r) over raw coefficients, or
-        (k + a, r) with further parameters, the last of which are `names` (a,)."""
+        (k + a, r) with further parameters; the last a are the `names` (a,)."""
         k = self.coefficients
         root = np.zeros((self.size + len(names), spread.shape[1]))
         root[:k] = _from_raw(self.frame, spread[:k])
@@ -418,7 +418,7 @@ class DenseCovariance(ParameterCovariance):
         further: tuple[str, ...] = (),
         weight: Array | None = None,
     ) -> "DenseCovariance":
-        """The covariance of draws or replicates of beta (S, p, m), with those of further parameters (S, a)."""
+        """The covariance of draws or replicates of beta (S, p, m) and of further parameters (S, a)."""
         S, p, m = sample.shape
         k = p * m + len(further)
         if S < 2:  # a single draw has no spread
@@ -584,7 +584,7 @@ class FactoredCovariance(ParameterCovariance):
         )
 
     def _parts_with_columns(self, root: Array) -> dict[str, Any]:
-        rounding = 1e-8  # relative size at which a remainder is rounding
+        rounding = 1e-8  # a smaller remainder, relative to the columns, is rounding
         k = self.coefficients
         r = self.axes.shape[1]
         E = np.divide(

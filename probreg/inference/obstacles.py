@@ -140,7 +140,8 @@ def improper_scales(method: Method, model: Model) -> str | None:
 def improper_aux(method: Method, model: Model) -> str | None:
     """Return why the posterior has infinite mass where a nuisance parameter goes to a limit, or a coefficient to infinity, or None.
 
-    A likelihood that does not fall as v goes to 0 or infinity is that of a limiting model there, and the integral of dv / v diverges.
+    If the likelihood does not fall as v goes to 0 or infinity, it tends to the likelihood of a limiting model, and the integral
+    of dv / v diverges.
     """
     likelihood = model.likelihood
     improper = f"{method.name}: the posterior is improper, since"
@@ -177,7 +178,7 @@ def improper_aux(method: Method, model: Model) -> str | None:
 def _falls(model: Model, name: str, sign: float) -> bool:
     """Return whether the likelihood falls to 0 as the log of a nuisance parameter goes to sign times infinity.
 
-    That of a hurdle model falls with `zero_odds` to 0 where there are zeros.
+    The likelihood of a hurdle model falls to 0 with `zero_odds` if there are zeros.
     """
     falling = partial(
         _is_falling,
@@ -217,7 +218,7 @@ def _directions_without_fall(model: Model) -> Iterator[tuple[str, str]]:
 def _count_falling_by_column(
     block: Block, *, places: Array, predictors: list[int], **settings: Any
 ) -> Sums:
-    """Return (columns,) twice: the rows whose density falls to 0 as a coefficient goes to -infinity, and to infinity.
+    """Return (columns,) twice: the number of rows with a density that falls to 0 as a coefficient goes to -infinity, and to infinity.
 
     `places` (columns,) are the columns in X, and `predictors` (columns,) those that they belong to.
     """

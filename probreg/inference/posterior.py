@@ -50,7 +50,7 @@ class Posterior(Method):
     chains : int
         Number of chains.
     max_k : float
-        The largest k-hat at which importance sampling is used.
+        Importance sampling is used up to this k-hat.
 
     References
     ----------

@@ -27,7 +27,7 @@ def reported_at(model: Model, beta: Array, aux: Mapping[str, Any]) -> Reported |
 
 
 def unknown_nuisance(model: Model, solution: Solution) -> tuple[str, ...]:
-    """Return the nuisance parameters that were unknown, also those that `model` holds at their estimates by evidence."""
+    """Return the nuisance parameters that were unknown, also if `model` fixes them at their estimates by evidence."""
     return (model if solution.scales is None else solution.scales.stated).unknown
 
 
@@ -38,8 +38,8 @@ def without_error(
     *,
     at_limits: bool = False,
 ) -> list[bool]:
-    """Return for each nuisance parameter whether it was estimated and has no error in a covariance, as in one given scales
-    that were found with it; one that goes to 0 counts only with `at_limits`, because functions of it are those of the limit."""
+    """Return for each nuisance parameter whether it was estimated and has no error in a covariance, such as a covariance given
+    scales that were found with it. A parameter that goes to 0 counts only with `at_limits`: functions of it are at their limit."""
     unknown = set(unknown_nuisance(model, solution))
     if solution.scales is not None and not at_limits:
         unknown.difference_update(solution.scales.at_limit)
@@ -67,7 +67,7 @@ class ReportedParameters:
 
     @cached_property
     def estimate(self) -> Reported | None:
-        """The parameters at the estimate, without functions of held nuisance parameters alone; None if there are none."""
+        """The parameters at the estimate, without functions of fixed nuisance parameters alone; None if there are none."""
         likelihood = self.model.likelihood
         aux = dict(self.solution.aux)
         if self.solution.scales is not None:

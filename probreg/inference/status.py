@@ -1,4 +1,4 @@
-"""How a method ended, what to do if it did not end well, and its remarks on the solution as data."""
+"""How a method ended, remedies for a bad end, and notes on the solution as data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -116,7 +116,7 @@ class Note:
     Parameters
     ----------
     topic : Topic
-        What it is about.
+        The subject of the note.
     template : str
         The text, with a replacement field for each of the `values`.
     values : tuple of (str, value)

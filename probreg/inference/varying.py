@@ -125,8 +125,8 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     """Return why the restricted likelihood does not depend on a standard deviation: flat
     columns contain an effect of every group, as in "g + (1 | g)"; None if it does.
 
-    The restricted likelihood is that of the residuals of flat columns, in which these
-    effects vanish.
+    The restricted likelihood is the likelihood of the residuals of flat columns, where
+    these effects vanish.
     """
     max_ratio = 20  # of the rows to the columns in the first check
     design = model.design
@@ -328,7 +328,7 @@ def hyper_at_logs(model: Model, logs: Array) -> dict[str, Array]:
 
 
 def natural_of(model: Model, logs: Array) -> dict[str, Array]:
-    """Return reported hyperparameters at logs (..., d), and nuisance parameters, whose
+    """Return reported hyperparameters at logs (..., d), and nuisance parameters; their
     logs follow."""
     start = number_of_scales(model) - len(model.unknown)
     aux = np.exp(logs[..., start : start + len(model.unknown)])
@@ -349,7 +349,7 @@ def number_of_scales(model: Model) -> int:
 class FoundScales:
     """Hyperparameters and nuisance parameters at the maximum of the evidence.
 
-    The model of the fit holds these values.
+    The model of the fit has these values as fixed parameters.
 
     Attributes
     ----------
@@ -374,7 +374,7 @@ class FoundScales:
         Returns the covariance of the coefficients including the errors of these estimates, from this object, the covariance given the
         estimates and the model. None if the fit's standard errors are conditional.
     separated : bool
-        Flat columns separate the response, and the criterion is that of the limit of the likelihood.
+        Flat columns separate the response, and the criterion is computed for the limit of the likelihood.
     """
 
     stated: Model

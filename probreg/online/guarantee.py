@@ -93,7 +93,7 @@ class Guarantee:
 
     @check_arguments
     def random_risk_limit(self, delta: Probability = 0.05) -> float:
-        """Return the bound on the mean error rate of `Run.draw()` that holds with probability 1 - delta over samples.
+        """Return a bound on the mean error rate of `Run.draw()`, valid with probability 1 - delta over samples.
 
         It is cumulative_loss / rounds + sqrt(log(1/delta) / (2 rounds)); twice it bounds the error rate of the vote.
         It uses the rows only, not the theorem: Hoeffding-Azuma for losses in [0, 1] (Cesa-Bianchi, Conconi & Gentile 2004).
@@ -404,7 +404,7 @@ def entropic_comparator(
 ) -> Array:
     """Return the v on the simplex with the least weight L_u + penalty d(v, start), d the relative entropy.
 
-    u is v, or (v+ - v-) scale of its two halves if start has 2p entries. The result is on the simplex, so a bound for it holds.
+    u is v, or (v+ - v-) scale of its two halves if start has 2p entries. The result is on the simplex, so a bound for it is valid.
     """
     from scipy.optimize import minimize
 
@@ -421,7 +421,7 @@ def entropic_comparator(
         v = softmax(theta)
         e = R @ v - z
         d = np.log(np.maximum(v, 1e-300) / start)
-        # dv/d theta = diag(v) - vv': over theta the slope is v (g - v'g), in which the 1 of d(v log v)/dv cancels.
+        # dv/d theta = diag(v) - vv': over theta the slope is v (g - v'g); the 1 of d(v log v)/dv = log v + 1 cancels.
         g = weight * 2 * (R.T @ e) + penalty * d
         value = weight * e @ e + penalty * v @ d
         return value / unit, v * (g - v @ g) / unit

@@ -32,7 +32,7 @@ from probreg.online.updates import (
 
 
 class _RunError(ProbregError):
-    """An error with the state of the learner before it, from which a run can continue."""
+    """An error with the state of the learner before it; a run can continue from this state."""
 
     def __init__(self, message: str, state: State) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class _RunError(ProbregError):
 
 
 class StreamError(_RunError, DataError):
-    """A row that the learner cannot use; `state` is the state before that row, from which a run can continue."""
+    """A row that the learner cannot use; a run can continue from `state`, the state before that row."""
 
 
 class Diverged(_RunError, NotConverged):  # noqa: N818
@@ -149,7 +149,7 @@ def checked_row(learner: Learner, state: State, x: ArrayLike, y: float) -> Array
 
 
 def largest_entry(row: Array) -> int:
-    """Return the column with the largest value, of which nan is one."""
+    """Return the column with the largest absolute value; nan counts as the largest."""
     return int(np.argmax(np.abs(row)))  # the first nan, if there is one
 
 

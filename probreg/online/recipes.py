@@ -1,7 +1,7 @@
 """Named algorithms of the literature, each a loss, a geometry and a rate, and learners of functions f = sum_j w_j k(a_j, .).
 
 The state holds the rows a_j (the anchors, oldest first) and their weights w_j. In the steps of a Euclidean learner k(x, .)
-takes the place of the row x: inner products are k(x, z), ||x||^2 is k(x, x), and ||f||^2 = w'Kw.
+replaces the row x: inner products are k(x, z), ||x||^2 is k(x, x), and ||f||^2 = w'Kw.
 """
 
 from abc import abstractmethod
@@ -55,7 +55,7 @@ class KernelLearner(Learner):
     @property
     @abstractmethod
     def flat(self) -> Learner:
-        """The learner of columns with the same steps, to which the theorems apply."""
+        """The learner of columns with the same steps; the theorems apply to it."""
 
     @property
     def title(self) -> str:
@@ -153,14 +153,14 @@ class KernelGradient(KernelLearner):
 class KernelRLS(KernelLearner):
     """The f that minimises sum (f(x_t) - y_t)^2 + precision ||f||^2, after every round: the mean of a Gaussian process.
 
-    State: every row so far, S with SS' = K + precision I, and z = S^-1 y, from which the weights are S'^-1 z.
+    State: every row so far, S with SS' = K + precision I, and z = S^-1 y; the weights are S'^-1 z.
 
     Parameters
     ----------
     kernel : CovarianceFunction
         k.
     precision : float
-        Positive: the noise variance over that of the process, if k is its covariance up to a factor.
+        Positive: the noise variance over the variance s^2 of a Gaussian process with covariance s^2 k.
     """
 
     kernel: CovarianceFunction
@@ -199,7 +199,7 @@ class KernelRLS(KernelLearner):
         finite = np.isfinite(np.einsum("ij,ij->i", X, X))
         if not finite.all():
             n = int(np.argmin(finite))
-        size = 256  # rows whose steps share one triangular solve
+        size = 256  # number of rows that share one triangular solve
         for start in range(0, n, size):
             rows = slice(start, min(start + size, n))
             state, n_steps = self._extend(state, X[rows], y[rows], arrays.select(rows))
@@ -392,7 +392,7 @@ def eg(step: Step = 0.1) -> Gradient:
 
     References
     ----------
-    Kivinen & Warmuth 1997, whose eta is step / 2.
+    Kivinen & Warmuth 1997, with eta = step / 2.
 
     Examples
     --------
@@ -515,15 +515,15 @@ def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> G
 def kernel(base: Learner, kernel: CovarianceFunction | str) -> Learner:
     """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in the place of the row x.
 
-    `path.state.w` holds the w_j, and `path.state.memory["anchors"]` the rows a_j, oldest first. The guarantees of `base` hold with
+    `path.state.w` has the w_j, and `path.state.memory["anchors"]` the rows a_j, oldest first. The guarantees of `base` are valid with
     k(x, x) for ||x||^2 and ||f|| for ||u||. The length of `kernel` is in units of the columns.
 
     Parameters
     ----------
     base : Learner
         A gradient learner of Euclidean geometry, such as `lms`, `nlms`, `perceptron`, `logistic` or
-        `descent`; or `rls` with a precision, whose f is the mean of a Gaussian process of covariance k / precision in
-        units of the noise variance: `learner.covariance(state, X)` is its covariance.
+        `descent`; or `rls` with a precision: f is then the posterior mean of a Gaussian process with covariance k / precision in
+        units of the noise variance, and `learner.covariance(state, X)` is the posterior covariance.
     kernel : CovarianceFunction or str
         k, or its name, such as "rbf" for `pr.kernels.RBF()`.
 

@@ -57,7 +57,7 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The rounds of one run, from which theorems compute their bounds.
+    """The rounds of one run; theorems compute their bounds from them.
 
     predictions, losses (T,) are empty if rows were not recorded; weights (K, p) are the weights before round times[k] + 1,
     and sums (K, p) the sums of the weights of all predictions before that round.

@@ -58,7 +58,7 @@ class Arrays:
 
 @dataclass(frozen=True, eq=False)
 class RowStream:
-    """An iterable of rows (x, y) or of blocks (X, y), read once for each pass and never held in memory.
+    """An iterable of rows (x, y) or of blocks (X, y), read once for each pass and never all in memory.
 
     Weights are recorded after `every` rounds, None for after each block.
     """

@@ -1,6 +1,6 @@
 """Theorems on regret and mistakes: each is a function from a run to its Guarantee.
 
-Each bound holds for every comparator u; the default u has the smallest bound, if that is a small programme. The proofs are
+Each bound is valid for every comparator u; the default u has the smallest bound, if it is easy to compute. The proofs are
 one line each: in every round the potential d(u, w_t) falls by the learner's loss minus the comparator's, and in total it falls
 by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
 
@@ -70,7 +70,7 @@ def theorem_of(learner: Learner) -> Theorem | None:
         is_exponentiated = isinstance(learner.geometry, Simplex | Signed)
         if is_exponentiated and is_plain and loss is SQUARED.function:
             return exponentiated_gradient_theorem
-    # The perceptron's slope at the kink of its loss is that of a mistake, for which there is no theorem on the loss.
+    # The perceptron's slope at the kink of its loss is the slope of a mistake; there is no theorem on the loss for it.
     is_descent = isinstance(learner.geometry, Euclid) and is_plain
     if is_descent and not learner.conservative:
         return descent_theorem
@@ -109,7 +109,7 @@ def _linear_bound(
 ) -> Guarantee:
     """Return the guarantee loss <= A L_u + B ||u - w_1||^2 + C.
 
-    L_u is the loss of u on the rows with these `moments`, by default those of the path.
+    L_u is the loss of u on the rows with these `moments`, by default the rows of the path.
     """
     F = path.moments if moments is None else moments
     start = path.start.w
@@ -456,8 +456,8 @@ def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
 def guarantee_of(path: Rounds, comparator: Array | None) -> Guarantee:
     """Return the guarantee of any learner.
 
-    For a learner of functions `comparator` holds the b_i of f = sum_i b_i k(x_i, .), x_i its rows; that of a run that
-    continues another is None, because its f may need other rows.
+    For a learner of functions `comparator` has the b_i of f = sum_i b_i k(x_i, .) with the rows x_i. The comparator of a run
+    that continues another is None, because its f may need other rows.
     """
     if not isinstance(path.learner, KernelLearner):
         return theorem_guarantee(path, comparator)
@@ -485,9 +485,9 @@ def guarantee_of(path: Rounds, comparator: Array | None) -> Guarantee:
 
 
 def on_columns(path: Rounds) -> tuple[Rounds, Array]:
-    """Return the rounds of a learner of functions as those of a learner of columns, and its columns Phi (n, q).
+    """Return the rounds of a learner of functions as rounds of a learner of columns, and its columns Phi (n, q).
 
-    K = Phi Phi' comes from an eigendecomposition, whose time grows with the cube of the number of rows.
+    K = Phi Phi' comes from an eigendecomposition; its time grows with the cube of the number of rows.
     """
     learner = path.learner
     assert isinstance(learner, KernelLearner)

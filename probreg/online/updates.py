@@ -166,7 +166,7 @@ class RoundArrays(NamedTuple):
 
 
 class Geometry(ABC):
-    """Coordinates theta in which a step is additive, and the weights w(theta) that predict (mirror descent)."""
+    """Coordinates theta with additive steps, and the weights w(theta) that predict (mirror descent)."""
 
     __post_init__ = scalars.check_fields
 
@@ -288,7 +288,7 @@ class Signed(Geometry):
 
 def project_simplex(u: Array, total: float) -> Array:
     """Return the nearest point with entries >= 0 and the sum `total` (Duchi, Shalev-Shwartz, Singer & Chandra 2008)."""
-    # (u - c)_+ with the c at which its entries add up to the total
+    # (u - c)_+ with the c such that its entries add up to the total
     v = np.sort(u)[::-1]
     excess = (np.cumsum(v) - total) / np.arange(1, len(v) + 1)
     return np.maximum(u - excess[v > excess][-1], 0.0)

@@ -118,7 +118,7 @@ class PairedComparison:
 
     @property
     def verdict(self) -> str:
-        """Which forecaster is better, and by which interval."""
+        """The better forecaster, and the interval that shows it."""
         better = self.first if self.difference < 0 else self.second
         sure = [
             ends is not None and (ends[0] > 0 or ends[1] < 0)

@@ -60,7 +60,7 @@ def columns_by_name(values: Any) -> Any:
 
 def distributions(p: Array) -> Array:
     """Rows of K probabilities (..., K) that sum to one. DataError names the first other row and its sum."""
-    tolerance = 1e-6  # by which the probabilities of one row may miss 1, single precision included
+    tolerance = 1e-6  # the sum of the probabilities of a row may differ from 1 by this, also in single precision
     if p.shape[-1] < 2:
         raise DataError(
             f"class probabilities have two or more columns, got an array of shape {p.shape}"
@@ -91,7 +91,7 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 
 def in_range(p: Array) -> Array:
     """Return probabilities, clipped for rounding errors. DataError names the row and value outside [0, 1]."""
-    rounding = 1e-12  # by which sums of probabilities may leave [0, 1]
+    rounding = 1e-12  # sums of probabilities may leave [0, 1] by this
     bad = (p < -rounding) | (p > 1.0 + rounding)
     statement = "a probability lies between 0 and 1"
     refuse_values(bad, statement, "the forecast", p, "; 70 % is written 0.7")
@@ -160,7 +160,7 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
 def refuse_values(
     bad: Array, statement: str, name: str, values: Array, hint: str = ""
 ) -> None:
-    """Raise DataError for bad values: a statement of what the values are, the first bad one, and a hint."""
+    """Raise DataError for bad values, with a statement on valid values, the first bad value and a hint."""
     if bad.any():
         raise DataError(f"{statement}, and {first_bad(name, values, bad)}{hint}")
 

@@ -62,7 +62,8 @@ class LogRule(Rule):
     name, title, proper = "log", "log score", "strictly"
 
     def losses(self, p: Array) -> Array:
-        with np.errstate(divide="ignore"):  # what was called impossible costs infinity
+        # the loss of an event with p = 0 is infinite
+        with np.errstate(divide="ignore"):
             # S(p, k) = -log p_k   (Good 1952)
             return -np.log(p)
 

@@ -99,8 +99,8 @@ def table(
     reference : bool
         Whether the reference level of each factor with treatment contrasts has a row.
     digits : int
-        Significant digits of the smallest standard error in a line, by which the whole line is rounded; of each number where
-        they are ratios.
+        Significant digits of the smallest standard error in a line. The whole line has the same decimals; ratios are rounded
+        one by one.
     keep : str or list of str, optional
         The coefficients that are shown, in this order, by column or by "column: outcome"; all by default.
     rename : mapping from str to str, optional

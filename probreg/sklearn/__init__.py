@@ -1,7 +1,7 @@
 """Models as scikit-learn estimators: `Regressor` and `Classifier`, for pipelines, grid searches and cross-validation.
 
-Each builds a `Model` of the arrays that it is given and calls `fit`. The labelled result is the attribute `fit_`, which
-summaries, comparisons and pictures read. docs/how-to/scikit-learn.md says more.
+Each builds a `Model` of the arrays that it is given and calls `fit`. The labelled result is the attribute `fit_`, the
+input of summaries, comparisons and pictures. See docs/how-to/scikit-learn.md.
 """
 
 try:

@@ -47,7 +47,7 @@ _DRAWS_TIMES_ROWS = 2_000_000  # draws times rows in memory at once
 
 
 class ModelEstimator(BaseEstimator):
-    """What both estimators share: parameters, the model of some rows, and its predictive distribution at others."""
+    """The common part of both estimators: parameters, the model of some rows, and its predictive distribution at others."""
 
     likelihood: Any
     prior: Any
@@ -91,7 +91,7 @@ class ModelEstimator(BaseEstimator):
         return fit(model, self.method, seed=self.seed)
 
     def _read_weights(self, sample_weight: Any, n: int) -> Array | None:
-        """Return one number per row. DataError for an unknown kind, or for other numbers than `weights` says."""
+        """Return one number per row. DataError for an unknown kind, or for numbers that are not of the kind `weights`."""
         read_argument(
             "weights", self.weights, get_type_hints(type(self).__init__)["weights"]
         )
@@ -145,16 +145,17 @@ def read_likelihood(likelihood: Any) -> Likelihood:
 class Classifier(ClassifierMixin, ModelEstimator):
     """A classification by logistic regression or, for more than two classes, by softmax regression.
 
-    By default under the prior "weak", N(0, 2.5/sd(x)) on each coefficient but the intercept, unlike everything else in this
-    package: where the classes can be separated maximum likelihood has no finite estimate, and `prior="flat"` then warns in
-    `fit` and refuses to predict. The default is a mode for any rows with two classes, and depends little on the prior where
-    rows are many.
+    The default prior is "weak", N(0, 2.5/sd(x)) on each coefficient except the intercept, unlike everything else in this
+    package. The reason is that maximum likelihood has no finite estimate if the classes can be separated: with `prior="flat"`
+    `fit` then warns and `predict` raises an error. The default gives a mode for any rows with two classes, and with many rows
+    it depends little on the prior.
 
     Parameters
     ----------
     likelihood : str or Likelihood
-        "auto": Bernoulli for two classes, for more Categorical(symmetric=True), in which every class has coefficients that
-        sum to zero over the classes (under Laplace and elastic-net priors they have the shift of glmnet). "categorical" has the first class as reference, which priors other than flat, normal, Laplace and elastic net need.
+        "auto": Bernoulli for two classes, for more Categorical(symmetric=True), where every class has coefficients and they
+        sum to zero over the classes (under Laplace and elastic-net priors they have the shift of glmnet). "categorical" has the
+        first class as reference; priors other than flat, normal, Laplace and elastic net need it.
     prior : str or Prior or mapping
         "weak", "flat" (maximum likelihood), a prior as text such as "normal(2.5)", an object, or a mapping from the names
         of features to priors. The intercept is free unless a mapping names it.
@@ -163,7 +164,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
     fit_intercept : bool
         Whether a column of ones is put in front.
     weights : {"frequency", "sampling"}
-        What `sample_weight` means: whole numbers of equal rows, or units of a population that a row stands for.
+        The meaning of `sample_weight`: whole numbers of equal rows, or numbers of units of a population that a row represents.
     seed : int
         Of everything random, from 0.
 
@@ -217,11 +218,11 @@ class Classifier(ClassifierMixin, ModelEstimator):
         Parameters
         ----------
         X : array or table (n, n_features)
-            Numbers; the names of a table become those of the coefficients.
+            Numbers; the names of a table become the names of the coefficients.
         y : array (n,)
             The classes: numbers or texts.
         sample_weight : array (n,), optional
-            Whole numbers of equal rows, or what the parameter `weights` says.
+            Whole numbers of equal rows, or of the kind that the parameter `weights` names.
 
         Returns
         -------
@@ -356,7 +357,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         return log_p - log_p.mean(1, keepdims=True)
 
     def _class_codes(self) -> Array:
-        """Return the place of each of `classes_` in the levels of the likelihood, whose order may be declared."""
+        """Return the place of each of `classes_` in the levels of the likelihood, which may have a declared order."""
         levels = list(self.fit_.model.likelihood.levels)
         return np.array([levels.index(c) for c in self.classes_.tolist()])
 
@@ -374,28 +375,28 @@ class Classifier(ClassifierMixin, ModelEstimator):
 
 
 class Regressor(RegressorMixin, ModelEstimator):
-    """A regression of numbers: the mean of y is a function of X beta, the noise is what the likelihood says.
+    """A regression of numbers: the mean of y is a function of X beta, and the likelihood defines the noise.
 
-    By default least squares: Gaussian noise and no penalty. The parameters are those of `Model.from_arrays` and `fit`; offsets
-    and trials are not among them. `score` is R^2 for every likelihood, as scikit-learn has it.
+    The default is least squares: Gaussian noise and no penalty. The parameters have the same meaning as in `Model.from_arrays`
+    and `fit`; there are no offsets and trials. `score` is scikit-learn's R^2 for every likelihood.
 
     Parameters
     ----------
     likelihood : str or Likelihood
-        "gaussian", "student", "poisson", "negative_binomial", another name in `LIKELIHOODS` whose response is a number,
-        such a name with its settings, "quantile(0.9)", or an object.
+        "gaussian", "student", "poisson", "negative_binomial", another name in `LIKELIHOODS` with a number as response,
+        a name with its settings, "quantile(0.9)", or an object.
     prior : str or Prior or mapping
         "flat" (maximum likelihood), "weak" (N(0, 2.5 sd(y)/sd(x))), a prior as text such as "normal(2.5)", an object, or a
         mapping from the names of features to priors. The intercept is free unless a mapping names it.
     method : str or Method
         As in `fit`: "auto" finds the mode, "posterior" or "nuts" the posterior.
     aux : mapping, optional
-        From a nuisance parameter to a number (held fixed) or to a prior, such as {"sigma": 1.0}.
+        From a nuisance parameter to a number (known) or to a prior, such as {"sigma": 1.0}.
     fit_intercept : bool
         Whether a column of ones is put in front.
     weights : {"frequency", "precision", "sampling"}
-        What `sample_weight` means: whole numbers of equal rows; precisions, a noise variance of sigma^2/w; or units of a
-        population that a row stands for.
+        The meaning of `sample_weight`: whole numbers of equal rows; precisions, with a noise variance of sigma^2/w; or numbers
+        of units of a population that a row represents.
     seed : int
         Of everything random, from 0.
 
@@ -404,8 +405,8 @@ class Regressor(RegressorMixin, ModelEstimator):
     fit_ : Fit
         The fit, to summarise, compare and diagnose.
     coef_ : array (n_features,)
-        Coefficients on the raw features: the mode, or the mean of the posterior. Of collinear features it is the estimate of
-        least norm, the intercept counted; `fit` warns, and `fit_.coef` has nan there.
+        Coefficients on the raw features: the mode, or the mean of the posterior. For collinear features it is the estimate of
+        least norm, including the intercept; `fit` warns, and `fit_.coef` has nan there.
     intercept_ : float
         The intercept, 0.0 without one.
     n_features_in_ : int
@@ -459,11 +460,11 @@ class Regressor(RegressorMixin, ModelEstimator):
         Parameters
         ----------
         X : array or table (n, n_features)
-            Numbers; the names of a table become those of the coefficients.
+            Numbers; the names of a table become the names of the coefficients.
         y : array (n,)
             The response.
         sample_weight : array (n,), optional
-            Whole numbers of equal rows, or what the parameter `weights` says.
+            Whole numbers of equal rows, or of the kind that the parameter `weights` names.
 
         Returns
         -------
@@ -493,14 +494,14 @@ class Regressor(RegressorMixin, ModelEstimator):
         return self
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
-        """The mean of y at new rows, and if asked the standard deviation of a new observation there.
+        """The mean of y at new rows, and optionally the standard deviation of a new observation there.
 
-        Of "quantile" and "absolute" it is the quantile and the median, of "student" the centre.
+        For "quantile" and "absolute" it is the quantile and the median, for "student" the centre.
 
-        The standard deviation is that of y itself, noise included, as of scikit-learn's `BayesianRidge`. For a posterior
+        The standard deviation is for y itself and includes noise, as in scikit-learn's `BayesianRidge`. For a posterior
         it is sqrt(E[Var(y | draw)] + Var(E[y | draw])) over the draws. For a point estimate it is sqrt(Var(y | estimate) +
-        g' S g), S being the covariance of the coefficients and g the slope of the mean over them; of least squares that is
-        s sqrt(1 + x'(X'X)^-1 x) with the unbiased s. Weights of precision do not enter: a new row has weight 1.
+        g' S g), with the covariance S of the coefficients and the slope g of the mean over them; for least squares this is
+        s sqrt(1 + x'(X'X)^-1 x) with the unbiased s. Precision weights have no effect: a new row has weight 1.
 
         Parameters
         ----------

@@ -101,7 +101,7 @@ _LATEX = {
 
 
 def escape_markdown(text: str) -> str:
-    """One cell, in which nothing is markup.
+    """Return the text of a cell with all markup escaped.
 
     >>> escape_markdown("a|b*")
     'a\\\\|b\\\\*'
@@ -195,7 +195,7 @@ def _details(title: str, body: str) -> str:
 
 
 def cut_names(names: list[str], width: int) -> list[str]:
-    """Names of at most so many cells; names that differ stay different: what all long ones begin with is cut first.
+    """Return names of at most `width` cells. Names that differ stay different, because the common start of long names is cut first.
 
     >>> cut_names(["price of lot 1, in thousands", "price of lot 2, in thousands", "x"], 16)
     ['…lot 1,…housands', '…lot 2,…housands', 'x']

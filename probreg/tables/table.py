@@ -78,7 +78,7 @@ class Table:
         formats: Mapping[str, Format] | None = None,
         **settings: Any,
     ) -> "Table":
-        """A table of a DataFrame: numbers in the format `number`, or those of `formats` by column."""
+        """A table of a DataFrame: numbers in the format `number`, or in `formats` by column."""
         columns = []
         if index:
             for i in range(frame.index.nlevels):

@@ -1,7 +1,7 @@
 """The lasso, the elastic net and the group lasso as posterior modes: Gaussian noise with Laplace, elastic-net and group priors.
 
 Given sigma the negative log posterior times sigma^2 is ||y - X beta||^2 / 2 + sum_j w_j |beta_j - center_j| + a ridge, or has
-norms of groups instead of absolute values. It is convex, and solved on a working set of coefficients that grows until the certificate holds for all of them. Over (beta, log sigma)
+norms of groups instead of absolute values. It is convex, and solved on a working set of coefficients that grows until the certificate is true for all of them. Over (beta, log sigma)
 the joint mode solves N sigma^2 - B sigma - A = 0 (under p(sigma) ∝ 1/sigma), with N the number of observations
 plus the number of coefficients in units of sigma, A the residual and ridge sums of squares, B the l1 sum of those coefficients.
 """

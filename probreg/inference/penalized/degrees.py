@@ -3,8 +3,8 @@
 H is the information of the likelihood and P the curvature of -log prior, both over the
 coefficients off their kinks. The trace is their number for flat and Laplace priors
 (Zou, Hastie & Tibshirani 2007), the trace of the smoother for ridge, and the known
-formulas for the elastic net (Tibshirani & Taylor 2012) and for the group lasso, whose
-penalty is curved off its kinks (Vaiter et al. 2012).
+formulas for the elastic net (Tibshirani & Taylor 2012) and for the group lasso, with
+a penalty that is curved off its kinks (Vaiter et al. 2012).
 """
 
 from collections.abc import Mapping
@@ -165,7 +165,7 @@ def information_of(
 ) -> Array:
     """Return X'WX of the likelihood for some columns, (q m, q m).
 
-    It is the observed information of censored and truncated responses, whose expected one is not known.
+    For censored and truncated responses it is the observed information, since the expected information is not known.
     """
     if model.likelihood.exact_information:
         return expected_information_of(model, beta, columns, **aux)

@@ -61,8 +61,8 @@ def solve_piecewise_linear(
         X_p P_p^-1 X_p' of the columns with a prior, up to rounding, if it is available:
         the matrix of a kernel.
     tol : float
-        Relative gap between the primal and the dual value at which the method stops.
-        Polishing then reduces it to rounding.
+        The method stops at this relative gap between the primal and the dual value.
+        Polishing then reduces the gap to rounding.
     max_steps : int
         Maximal number of steps of the interior point method.
 
@@ -202,7 +202,7 @@ def _solution(
 
 
 def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
-    """Return directions (p, k) in which the minimum is not unique: P d = 0, and x_i'd =
+    """Return directions (p, k) where the minimum is not unique: P d = 0, and x_i'd =
     0 on rows that are certainly on a kink."""
     P = problem.P
     flat = problem.flat

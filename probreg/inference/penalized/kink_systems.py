@@ -70,7 +70,7 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False)
 class ByColumns:
-    """Newton's equations in the coefficients: (X'DX + P) db = X'w + slack, in coordinates in which X'X d + P is I."""
+    """Newton's equations in the coefficients: (X'DX + P) db = X'w + slack, in coordinates that make X'X d + P the identity."""
 
     problem: KinkProblem
     weight: float  # d, a typical D
@@ -350,7 +350,7 @@ def polish(
     """
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
-    # relative to the data, and to the bound of X'a: the error at which equations are not refined further
+    # relative to the data, and to the bound of X'a: with smaller errors equations are not refined further
     fine = 4 * EPS
     tolerance = SLIGHT * problem.units(b)
     state = state.copy()
@@ -569,8 +569,8 @@ def _direction(
 
 
 def step_lengths(problem: KinkProblem, points: Array, moves: Array) -> Array:
-    """Return the maximal step lengths (4, 1), at most 1, that keep positive numbers positive: alike for the dual ones and for the
-    primal ones, and in a linear programme these two may differ."""
+    """Return the maximal step lengths (4, 1), at most 1, that keep positive numbers positive. All dual numbers have one length, and all
+    primal numbers; in a linear programme these two may differ."""
     # x + t dx >= 0 if and only if t max(-dx/x) <= 1.
     worst = np.max(-moves / points, axis=1, initial=1e-300).reshape(2, 2).max(axis=1)
     if problem.P.any():

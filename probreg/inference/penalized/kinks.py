@@ -76,7 +76,7 @@ class PiecewiseLinear(NamedTuple):
         return forward + backward
 
     def ends(self, a: Array) -> tuple[Array, Array]:
-        """The residuals (lowest, highest) at which a_i is a slope of the loss; a row
+        """The residuals (lowest, highest) where a_i is a slope of the loss; a row
         there adds nothing to the gap."""
         tolerance = ROUNDING_OF_SUMS * (self.up + self.down)
         full = a >= self.up - tolerance
@@ -164,7 +164,7 @@ class KinkProblem:
 
     @cached_property
     def flat(self) -> Mask:
-        """Columns whose rows of P are zero."""
+        """Columns with rows of zeros in P."""
         return self.diagonal == 0 if self.diagonal is not None else ~self.P.any(axis=1)
 
     @cached_property
@@ -260,7 +260,7 @@ def flat_interval(
     a: Array,
     direction: Array,
 ) -> tuple[float, float]:
-    """Return the interval of t at which b + t direction has the same objective as the solution (b, a),
+    """Return the interval of t where b + t direction has the same objective as the solution (b, a),
     for a direction with a flat prior.
 
     A point is optimal if and only if, for some optimal dual, each dual weight is a

@@ -387,7 +387,7 @@ def minimise_nonsmooth(
     search: SearchCoordinates, x: Array, *, tol: float, max_steps: int
 ) -> SearchResult:
     """Make proximal Newton steps, halved until the objective decreases, until the
-    certificate holds."""
+    certificate is true."""
     point = search.at(x)
     for number in range(max_steps + 1):
         kkt = search.kkt(point)

@@ -10,7 +10,7 @@ goes from the strongest prior to the weakest. Every likelihood and prior with a 
 supported: Gaussian with normal priors by one eigendecomposition, Gaussian with Laplace,
 elastic-net and group priors by coordinate descent on a working set, others by Newton's or
 the proximal Newton method from the mode before. `default_scales(model, n)` is a grid:
-for kinked priors from the scale at which the first coefficient leaves its kink up to a
+for kinked priors from the scale where the first coefficient leaves its kink up to a
 thousand times this scale; for others over the eigenvalues of the information.
 
 PathSolution has plain arrays over the S scales: beta (S, p, m) on the raw columns, aux
@@ -312,7 +312,7 @@ def default_scales(model: Model, n: int = 100) -> Array:
 
 
 def _first_scale(model: Model) -> float:
-    """Return the largest scale at which all groups, including single coefficients, are
+    """Return the largest scale where all groups, including single coefficients, are
     at their kinks.
 
     There the largest slope of the smooth part equals its weight. Smooth blocks change
@@ -342,9 +342,9 @@ def _first_scale(model: Model) -> float:
 
 
 def _spectrum(model: Model) -> tuple[float, float]:
-    """Return the scales at which a normal prior of this precision leaves 1 % of the
-    best determined direction to the data, and 1 % of the least determined one to the
-    prior; at most eight decades apart."""
+    """Return two scales of a normal prior: at the first the data determine 1 % of the
+    best determined direction, at the second the prior determines 1 % of the least
+    determined one. They are at most eight decades apart."""
     beta = np.zeros(model.shape)
     wide = rotate_to_rows(model)
     if wide is not None:

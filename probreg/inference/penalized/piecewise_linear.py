@@ -261,7 +261,7 @@ class Programme:
         return float(local.gradient[-1])
 
     def best_scale(self, start: float) -> float:
-        """The log of the scale at which the slope is 0, searched outwards from `start`."""
+        """The log of the scale with slope 0, searched outwards from `start`."""
         n = self.model.design.total
         lowest = start - 30.0  # a log: a scale below this runs to 0
         step = 1.0  # a log
@@ -373,7 +373,7 @@ class SupportVectors(InteriorPoint):
         frame = model.design.frame
         K = None
         if has_kernel:
-            # the sizes of these columns are those of k(x, x), for any units of the inputs
+            # the sizes of these columns are the sizes of k(x, x), for any units of the inputs
             frame = Frame.of_raw(model.shape[0])
             K = _kernel_matrix(model)
         at_ratio = model.with_aux(scale=1.0 / self.C)
@@ -544,8 +544,8 @@ def support_of(model: Model, solution: Solution) -> Support:
 
 
 def variance_of_prior(model: Model) -> float:
-    """Return tau^2 of a model whose informative columns share one normal prior; 1 for
-    others, whose weights are the multipliers."""
+    """Return tau^2 if the informative columns of a model share one normal prior; 1 for
+    other models, where the weights are the multipliers."""
     normals = independent_normals(model)
     if normals is None or not len(scale := normals[1]):
         return 1.0

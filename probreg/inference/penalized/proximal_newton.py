@@ -1,4 +1,4 @@
-"""Newton's method for posterior modes whose prior has kinks: lasso, elastic net and bridge in every smooth likelihood."""
+"""Newton's method for posterior modes under priors with kinks: lasso, elastic net and bridge in every smooth likelihood."""
 
 from dataclasses import dataclass, replace
 

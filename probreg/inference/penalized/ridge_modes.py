@@ -281,7 +281,7 @@ class JointRidgeModes(RidgeModes):
         )
         F = np.stack([np.log(path.rss(np.exp(u) / s2) / total) - u for u in edges], 1)
         # log p is maximal where F decreases through 0; of several roots take the
-        # nearest to that of the stronger prior before
+        # nearest to the root of the stronger prior before
         falls = (F[:, :-1] > 0) & (F[:, 1:] <= 0)
         if falls[0].sum() != 1 or not falls.any(1).all():
             return None

@@ -62,7 +62,7 @@ def kernel(
     offset : float
         B; 0 of a class without an offset.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def l1(
     largest : float, optional
         r, the largest |x_ij| there is, in the place of c.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def group(
     row_norm : float
         r, the largest norm there is of the entries of a row in one group, known before the rows.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
 
     Returns
     -------

@@ -46,7 +46,7 @@ def finite(
     classes : int
         |H|, the number of predictors that were compared.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
     most : float
         M, the largest possible loss.
     two_sided : bool
@@ -107,11 +107,11 @@ def rademacher(
     complexity : float
         Rad of the class of predictors: E sup_h (1/m) sum_i s_i h(x_i), signs s_i at random.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
     most : float
         M, the largest possible loss.
     lipschitz : float
-        mu, by which the loss changes at most per unit of the prediction: 2 M for the squared loss of |h - y| <= M.
+        mu, the largest change of the loss per unit of the prediction: 2 M for the squared loss if |h - y| <= M.
     empirical : bool
         Whether Rad is given these rows, and not its mean over rows.
 
@@ -171,7 +171,7 @@ def pseudo_dimension(
     dimension : int
         d: the number of columns of a linear model, the intercept counted.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
     most : float
         M, the largest possible loss.
     of : {"predictions", "loss"}
@@ -203,7 +203,7 @@ def pseudo_dimension(
             f"a pseudo-dimension of {dimension} needs as many rows, got n = {n}"
         )
     d = dimension
-    # log of the number of ways in which level sets divide m rows, by Sauer's lemma
+    # log of the number of ways that level sets divide m rows, by Sauer's lemma
     if of == "loss":
         ways = d * np.log(math.e * n / d)
     elif form == "tight":
@@ -243,7 +243,7 @@ def kernel_complexity(
     seed : int
         Seed of the signs.
     delta : float
-        The probability with which the limit may fail; it adds to the probability of the bound on the risk.
+        The largest probability that the limit fails; it adds to the delta of the bound on the risk.
 
     Returns
     -------
@@ -319,7 +319,7 @@ def l1_complexity(
     seed : int
         Seed of the signs.
     delta : float
-        The probability with which the limit may fail; it adds to the probability of the bound on the risk.
+        The largest probability that the limit fails; it adds to the delta of the bound on the risk.
 
     Returns
     -------
@@ -362,7 +362,7 @@ def _simulate_complexity(
     how: tuple[int, int, float],
 ) -> Bound:  # fmt: skip
     """Return the mean of `size` over random signs, in units of m / Lam, with its limit; `proxy` is sum_i (change by sign i / 2)^2."""
-    most_numbers = 4_000_000  # signs held at once
+    most_numbers = 4_000_000  # signs in memory at once
     draws, seed, delta = how
     rng = np.random.default_rng(seed)
     total = 0.0

@@ -46,7 +46,7 @@ class Bound:
     theorem : str
         The bound by name.
     delta : float
-        The probability with which it may fail.
+        The largest probability that it fails.
     most : float
         The largest possible loss.
     quantity : str

@@ -81,7 +81,7 @@ def stability(
     epsilon : float, optional
         eps of the epsilon-insensitive loss; squared loss without it.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def hold_out(
     losses : array (h,)
         One per row, between 0 and M.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
     most : float
         M, the largest possible loss.
     kind : {"maurer_pontil", "hoeffding"}
@@ -209,7 +209,7 @@ def best_of(
     losses : mapping from str to array (h,), or a table with a column for each forecaster
         The losses of each forecaster, between 0 and M, on rows that it has not seen.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
     most : float
         M, the largest possible loss.
     kind : {"maurer_pontil", "hoeffding"}
@@ -218,7 +218,7 @@ def best_of(
     Returns
     -------
     Bound
-        For the forecaster with the smallest mean loss, whose name is in `theorem`.
+        For the forecaster with the smallest mean loss; its name is in `theorem`.
 
     Raises
     ------
@@ -279,7 +279,7 @@ def pac_bayes(
     divergence : float
         KL(rho || pi) in nats, of a prior pi fixed before the rows.
     delta : float
-        The probability with which the bound may fail.
+        The largest probability that the bound fails.
     most : float
         M, the largest possible loss.
     draws : int, optional

@@ -143,7 +143,7 @@ def _read_text(
                 na_values=list(MISSING),
                 index_col=False,
                 skip_blank_lines=len(head) > 1,  # in one column a blank line is a value
-                dtype_backend="numpy_nullable",  # floats would round large whole numbers beside missing values
+                dtype_backend="numpy_nullable",  # floats would round large whole numbers in a column with missing values
             )
             rows.columns = head  # pandas invents a name for a column without one
     except UnicodeDecodeError as error:

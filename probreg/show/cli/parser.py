@@ -124,7 +124,8 @@ def build_parser() -> OneLineParser:
     _add_model(compare, several=True)
     _add_method(compare, several=True)
     _add_output(compare, "prob", "json", "csv")
-    compare.set_defaults(prob=None)  # an output without intervals refuses --prob
+    # with an output without intervals --prob is an error
+    compare.set_defaults(prob=None)
 
     check = add("check", commands.check_command, "Check a model before the fit; the exit code is 1 for a problem.",
                 'challenger "damage ~ temperature" --likelihood bernoulli')  # fmt: skip

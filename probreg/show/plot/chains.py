@@ -1,4 +1,4 @@
-"""Pictures of Markov chains and of data replicated from a posterior or from priors, drawn by arviz-plots, except those of classes."""
+"""Pictures of Markov chains and of data replicated from a posterior or from priors. arviz-plots draws them, except for classes."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -52,8 +52,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
 
     A measured response has the pictures that R draws for a linear model, and the response against its fitted mean. Counts have
     a rootogram: roots of observed and expected frequencies. Events and classes have calibration. Leverage, with contours of
-    Cook's distance, is left out for likelihoods with kinks and for priors that are not normal. A fit that meets every response
-    exactly has neither leverage nor quantile residuals. A quantile residual is
+    Cook's distance, is left out for likelihoods with kinks and for priors that are not normal. A fit without residuals
+    has no leverage and no quantile residuals. A quantile residual is
     Phi^-1(P(Y <= y)) under the predictive distribution, standard normal up to estimation if the model is right, and randomised
     for a discrete response.
 

@@ -65,7 +65,7 @@ def effects(
     The first variable of `condition` is on the x axis: a number has curves with bands, a category points with bars. The second
     one has colours and the third one panels; classes of the response take the next place. Other variables are at their mean or
     most frequent value, effects of groups are zero unless the grouping factor is in `condition`, and the footnote lists these
-    values. The numbers are those of `fit.predict`. Observed rows are points; for classes crosses are observed shares.
+    values. `fit.predict` computes the numbers. Observed rows are points; for classes crosses are observed shares.
 
     Group effects are in the order of the first effect, the largest at the top. If there are more than 60 groups, only the 30 with
     the smallest and the 30 with the largest first effect are drawn; if there are more than 6 panels, the first 6.
@@ -257,7 +257,7 @@ def draw_predictions(
 def _choose_values(
     grid: ReferenceGrid, condition: str | Sequence[str] | Mapping[str, Any]
 ) -> dict[str, Sequence[Any]]:
-    """Return the values of each variable in `condition`: the given ones, or those of the grid."""
+    """Return the values of each variable in `condition`: the given values, or the values of the grid."""
     names = list_names(condition)
     if not 1 <= len(names) <= 3 or len(set(names)) < len(names):
         raise DataError(
@@ -276,7 +276,7 @@ def _choose_values(
 
 
 def _require_few(count: int, limit: int, name: str) -> None:
-    """Raise DataError for more series or panels than a reader can tell apart."""
+    """Raise DataError for more series or panels than a reader can distinguish."""
     if count > limit:
         raise DataError(
             f"condition= needs {count} {name}; at most {limit} are drawn. Choose values, such as condition={{'x': None, 'g': ['a', 'b']}}"

@@ -438,7 +438,7 @@ def smooth(
     drawn_panels = curves_to_draw[:most_panels]
     across = min(len(drawn_panels), most_across)
     width = 3.0 * across + (3.0 if across == 1 else 0.6)
-    # functions of the same term, such as those of the levels of by=, have the same vertical scale
+    # functions of the same term, such as one for each level of by=, have the same vertical scale
     one_term = len({f.term_name for f, _ in drawn_panels}) == 1
     fig, axes = panels(
         len(drawn_panels),

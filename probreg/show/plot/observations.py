@@ -1,4 +1,4 @@
-"""Numbers behind the pictures: fitted values and predictive distributions at the rows of a fit, and rows in which some variables vary.
+"""Numbers behind the pictures: fitted values and predictive distributions at the rows of a fit, and rows where some variables vary.
 
 Rows with whole-number weights are repeated. Pictures show at most 2,000 observations and use at most 500 draws, both evenly
 spaced.

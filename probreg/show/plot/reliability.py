@@ -39,7 +39,8 @@ class Forecasts(NamedTuple):
     @property
     def is_grouped(self) -> bool:
         """Whether forecasts of different values share a group."""
-        max_groups = 12  # distinct forecasts up to which each is a group of its own
+        # up to this number of distinct forecasts each has its own group
+        max_groups = 12
         return len(np.unique(self.p)) > max_groups
 
     def decompose(self) -> Decomposition:

@@ -203,7 +203,7 @@ def regret(
     Raises
     ------
     DataError
-        For a run of a stream, whose rows are not kept.
+        For a run of a stream, which does not keep its rows.
     Incompatible
         For a learner of functions or without a theorem, and without a comparator if none is the best.
 

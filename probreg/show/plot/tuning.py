@@ -24,8 +24,8 @@ from probreg.show.plot.style import (
 )
 
 Array = np.ndarray
-ALL = 8  # columns up to which all are named
-FEW_NAMES = 6  # named columns among more: those with the largest coefficients
+ALL = 8  # up to this number of columns all are named
+FEW_NAMES = 6  # number of names for more columns, with the largest coefficients
 
 
 @check_arguments

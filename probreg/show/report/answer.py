@@ -173,7 +173,8 @@ def _effects_of_variable(
 
 def _column_change(rows: Population, name: str, move: Contrast) -> Array | None:
     """Return the change c (p,) of the columns if it is the same in every row; None otherwise, and for a Gaussian process."""
-    tolerance = 1e-9  # of a column's change: what differs less between rows is rounding
+    # of a column's change: a smaller difference between rows is rounding
+    tolerance = 1e-9
     if rows.design.recipe.processes:
         return None
     try:
