@@ -1,6 +1,7 @@
 """Laws of methods: certificates of modes, draws that match what is reported, honest refusals, weights that are copies."""
 
 import dataclasses
+import pickle
 import warnings
 from typing import Any
 
@@ -292,6 +293,17 @@ def test_every_accepted_prior_can_be_fitted_by_auto():
         chosen, why = METHODS["auto"]().choose(model)
         assert chosen.obstacle(model) is None
         assert why.startswith(f"auto chose {chosen.name}: ")
+
+
+@pytest.mark.filterwarnings("ignore:closed_form. not identified")
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + C(g)", "y ~ x + I(2*x)"])
+@pytest.mark.parametrize("prior", ["flat", Normal(2.0, sigma_units=True)])
+def test_a_fit_can_be_pickled_before_its_covariance_is_computed(formula, prior):
+    x = np.random.default_rng(5).normal(size=(2, 40))
+    data = {"y": x[0] + x[1], "x": x[0], "g": np.arange(40) // 2}
+    fit = pr.fit(pr.Model.from_formula(formula, data, prior=prior))
+    travelled = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(travelled.summary(), fit.summary())
 
 
 LAPLACE = [(m, k) for m, k in ACCEPTED if k.name == "laplace"]

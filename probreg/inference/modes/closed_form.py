@@ -365,7 +365,7 @@ class ClosedForm(Method):
         free = squares.free
         solution = Solution(
             beta=squares.beta[:, None],
-            scale=lambda: _with_log_sigma(model, squares.unscaled(), noise),  # type: ignore[arg-type]
+            scale=partial(_with_log_sigma, model, squares.unscaled, noise),  # type: ignore[arg-type]
             aux=noise.aux,
             df=noise.df,
             status=Status.EXACT,
@@ -495,10 +495,10 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
 
 
 def _with_log_sigma(
-    model: Model, unscaled: DenseCovariance, noise: NoiseFound
+    model: Model, unscaled: Callable[[], DenseCovariance], noise: NoiseFound
 ) -> DenseCovariance:
-    """The covariance over (beta, log sigma), which are independent, from the one of beta at sigma = 1."""
-    scaled = unscaled.scale_by(noise.error**2)
+    """The covariance over (beta, log sigma), which are independent, from the function that computes the one of beta at sigma = 1."""
+    scaled = unscaled().scale_by(noise.error**2)
     log_errors = np.full((len(noise.aux),) * 2, noise.log_error)
     joint = block_diag(scaled.root, log_errors)
     return replace(scaled, root=joint, further=log_names(model))
@@ -532,9 +532,13 @@ def _least_norm_coefficients(
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
     return (
         least_norm(beta, N),
-        lambda: DenseCovariance.of_raw_root(frame, 1, root).of_least_norm(N),
+        partial(_least_norm_covariance, frame, root, N),
         FreeDirections(N, combinations(rank, design.columns)),
     )
+
+
+def _least_norm_covariance(frame: Frame, root: Array, N: Array) -> DenseCovariance:
+    return DenseCovariance.of_raw_root(frame, 1, root).of_least_norm(N)
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:

@@ -211,7 +211,7 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
     of_y = within.means[:, -1]
     # X'WX + P = [[L, 0], [C', R']] [[L', C], [0, R]], L_g = weight_g^(1/2) and C_g = L_g m_g
     L = np.sqrt(within.weight)[:, None]
-    covariance = rows.covariance(Arrow.of_factors(L[:, None], L * means, R.T))
+    information = Arrow.of_factors(L[:, None], L * means, R.T)
     rss = least = float(F[-1, -1]) ** 2
     if rows.prior.size:
         flat = _within(rows, model, np.zeros_like(precision))
@@ -227,7 +227,7 @@ def least_squares_of_levels(model: Model) -> LeastSquares | None:
     y = design.response_less_offset
     return LeastSquares(
         beta,
-        lambda: covariance,
+        partial(rows.covariance, information),
         rss,
         least,
         float(np.average(y**2, weights=design.square_weights)),
