@@ -37,7 +37,7 @@ class ResidualKind(NamedTuple):
 
 @check_arguments
 def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
-    """Residuals at the estimate (posterior mean), one per row whatever its weight; y - E[y] by default.
+    """Residuals at the estimate (posterior mean), one per row for any weight; y - E[y] by default.
 
     A row of precision w has noise scale sigma / sqrt(w): Pearson, deviance and quantile residuals are in its units, and
     response residuals in units of y. Rows of weight 0 have nan.
@@ -47,11 +47,11 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     fit : Fit
         A fit.
     kind : str
-        "response": y - E[y], in units of y; for a softmax 1[y = k] - p_k over (obs, level); of n trials the share less
+        "response": y - E[y], in units of y; for a softmax 1[y = k] - p_k over (obs, level); for n trials the share minus
         its probability, k / n - p, as in R (statsmodels has k - n p).
 
-        "pearson": (y - E[y]) / sd(y), and (k - n p) / sqrt(n p (1 - p)) of n trials; over (obs, level) for a softmax,
-        of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)). For ordered classes and an infinite variance it is the score over the
+        "pearson": (y - E[y]) / sd(y), and (k - n p) / sqrt(n p (1 - p)) for n trials; over (obs, level) for a softmax,
+        for n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)). For ordered classes and an infinite variance it is the score over the
         root of its Fisher information.
 
         "deviance": sqrt(2 (l_saturated - l)), positive where a larger mean would fit y better; the squares add up to
@@ -76,7 +76,7 @@ def residuals(fit: Fitted, kind: Word = "response") -> DataArray:
     DataError
         For an unknown kind and without rows.
     Incompatible
-        Where a kind has no meaning.
+        If a kind has no meaning for this fit.
 
     References
     ----------

@@ -171,7 +171,7 @@ class Solution:
 
     @property
     def posterior(self) -> Draws:
-        """The draws of a solution that must have some: its target is a posterior."""
+        """The draws of a solution with a posterior as its target."""
         assert self.draws is not None
         return self.draws
 
@@ -230,7 +230,7 @@ class Solution:
     def has_found_scales(self) -> bool:
         """Whether scales of the prior were estimated on the rows, by the evidence or as the dual of a radius.
 
-        An estimate of sigma is none: the mode does not depend on it under a prior in units of sigma.
+        An estimate of sigma does not count: under a prior in units of sigma the mode does not depend on it.
         """
         return self.stats.get("ratios_found", 0.0) > 0 or "radius" in self.stats
 
@@ -407,7 +407,7 @@ def hold_at_limits(model: Model, solution: Solution) -> Model:
 
 
 def has_zero_noise(model: Model, solution: Solution) -> bool:
-    """Return whether an unknown nuisance parameter vanished, so that the fit meets every response exactly."""
+    """Return whether an unknown nuisance parameter went to 0, so that the fit has no residuals."""
     unknown = hold_at_limits(model, solution).unknown
     return any(solution.aux.get(name) == 0 for name in unknown)
 
@@ -435,7 +435,7 @@ def status_at_limits(limits: Mapping[str, float]) -> Status:
 
 
 def describe_limits(likelihood: Likelihood, limits: Mapping[str, float]) -> list[str]:
-    """Describe the limits, 0 or infinity, of nuisance parameters, those at 0 first, with the limiting model if there is one.
+    """Describe the limits of nuisance parameters, first 0 and then infinity, with the limiting model if there is one.
 
     >>> from probreg.likelihoods import NegativeBinomial
     >>> describe_limits(NegativeBinomial(), {"size": np.inf, "alpha": 0.0})
@@ -504,7 +504,7 @@ def with_found_scales(
 
 
 def chains_of(values: Array, chains: int) -> Array:
-    """(chain draw, ...) cut into (chain, draw, ...)."""
+    """Return an array (chain draw, ...) as (chain, draw, ...)."""
     return values.reshape(chains, -1, *values.shape[1:])
 
 
@@ -565,17 +565,17 @@ def logs_of_aux(model: Model, aux: Mapping[str, float]) -> Array:
 
 
 def log_names(model: Model) -> tuple[str, ...]:
-    """The parameters behind the coefficients in a `ParameterCovariance`: nuisance parameters on their logs."""
+    """The parameters after the coefficients in a `ParameterCovariance`: logs of nuisance parameters."""
     return tuple(f"log {name}" for name in model.unknown)
 
 
 def aux_names(likelihood: Likelihood) -> tuple[str, ...]:
-    """The logs of all nuisance parameters, fixed ones included, in the order of `Likelihood.link_mean_and_slope`."""
+    """The logs of all nuisance parameters, also fixed ones, in the order of `Likelihood.link_mean_and_slope`."""
     return tuple(f"log {name}" for name in likelihood.nuisance)
 
 
 def has_effects(model: Model) -> bool:
-    """Some columns are effects that vary by a group."""
+    """Whether some columns are effects that vary by a group."""
     return len(model.design.ungrouped) < len(model.design.columns)
 
 
@@ -592,14 +592,14 @@ def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None
 
 
 def coefficients_of_reported(model: Model, beta: Array) -> Array:
-    """Back from coefficients by outcome to (..., q, m), of any columns."""
+    """Return coefficients (..., q, m) of any columns from coefficients by outcome."""
     if model.likelihood.outcomes:
         return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
     return beta[..., None]
 
 
 def reported_matrix(model: Model, M: Array) -> Array:
-    """A matrix over vec(beta) as one over the reported coefficients, column first, then outcome."""
+    """Convert a matrix over vec(beta) to a matrix over the reported coefficients, column first, then outcome."""
     m = model.shape[1]
     if has_effects(model):
         entries = vec_entries(tuple(model.design.ungrouped.tolist()), m)
@@ -612,7 +612,7 @@ def reported_matrix(model: Model, M: Array) -> Array:
 def reported_covariance(
     model: Model, solution: Solution, scale: ParameterCovariance
 ) -> Array:
-    """The covariance of the reported coefficients, nan where one has no estimate."""
+    """The covariance of the reported coefficients, nan for a coefficient without an estimate."""
     replicates = _replicates_with_shift(model, solution)
     if replicates is not None:
         covariance = np.cov(replicates.reshape(len(replicates), -1).T)
@@ -638,7 +638,7 @@ def reported_covariance(
 def reported_errors(
     model: Model, solution: Solution, scale: ParameterCovariance
 ) -> Array:
-    """(h,) or (h, outcomes), the standard errors of the reported coefficients, nan where one has no estimate."""
+    """(h,) or (h, outcomes), the standard errors of the reported coefficients, nan without an estimate."""
     replicates = _replicates_with_shift(model, solution)
     if replicates is not None:
         errors = replicates.std(0, ddof=1)
@@ -652,7 +652,7 @@ def reported_errors(
 
 
 def _replicates_with_shift(model: Model, solution: Solution) -> Array | None:
-    """Bootstrap replicates (R, h, outcomes) of reported coefficients that are no linear combinations of the model's own."""
+    """Bootstrap replicates (R, h, outcomes) of reported coefficients that are no linear combinations of the model's coefficients."""
     if model.joint.contrast is None or solution.replicates is None:
         return None
     coef = solution.replicates["coef"][:, model.design.ungrouped]
@@ -660,7 +660,7 @@ def _replicates_with_shift(model: Model, solution: Solution) -> Array | None:
 
 
 def covariance_of_reported(model: Model, V: Array) -> MatrixCovariance:
-    """Back from a covariance of the reported coefficients that a user gave."""
+    """Return the covariance of vec(beta) from a user's covariance of the reported coefficients."""
     if has_effects(model):
         raise Incompatible(
             "a covariance of the coefficients does not include effects that vary by a group: name its kind instead"
@@ -704,6 +704,6 @@ def no_marks(model: Model) -> Array:
 
 
 def _mixes(model: Model) -> bool:
-    """Whether reported coefficients are combinations of the model's own, so that one
-    without an estimate affects others."""
+    """Whether reported coefficients are combinations of the model's coefficients, so that a
+    coefficient without an estimate affects others."""
     return len(model.likelihood.contrast_matrix) != model.shape[1]

@@ -2,7 +2,7 @@
 
 Linear predictors `eta` are an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
 any number of leading axes for draws. Nuisance parameters such as sigma arrive as keywords that broadcast against
-(..., n). Derivatives with respect to a nuisance parameter are taken on its log scale, where it is unconstrained.
+(..., n). Derivatives with respect to a nuisance parameter are on its log scale, where it is unconstrained.
 
 A row of y is one observation: a number, or several numbers on a last axis (successes and trials, counts by class). Methods
 with y need nothing else. Methods without y (`information`, `sample`, ...) take the values that are *given* for a row, as
@@ -37,7 +37,8 @@ INFINITE_PREDICTOR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", example="student(nu=4)")
-LIKELIHOODS.parts = (LIKELIHOODS,)  # a likelihood of censored responses has another one
+# a likelihood of censored responses contains another one
+LIKELIHOODS.parts = (LIKELIHOODS,)
 
 # The names of LIKELIHOODS, for completion in editors and for type checkers; a test checks that the two are equal.
 LikelihoodName = Annotated[
@@ -88,7 +89,7 @@ class ValueGradHessian(NamedTuple):
 
     log_prob: Array  # (n,)
     gradient: Array  # (n, m + a)
-    curvature: Array  # (n, m + a, m + a), the observed information, or where that is not finite or zero on kinks the expected one
+    curvature: Array  # (n, m + a, m + a), the observed information, or the expected one for densities with kinks or an infinite curvature
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Recession:
     rows: Array  # (r,) row numbers
     directions: Array  # (r, m)
     equal: Array  # (r,) bool
-    # (r, a), for each constraint what is added to c_r'(x_r d) by directions of nuisance parameters, in the order of `nuisance`
+    # (r, a), the terms that directions of nuisance parameters, in the order of `nuisance`, add to c_r'(x_r d) of each constraint
     over_aux: Array | None = None
 
 
@@ -145,7 +146,7 @@ class Likelihood(NamedSettings, ABC):
     outcomes: tuple[str, ...] = ()
     # (len(outcomes), m): reported coefficients are beta @ contrast_matrix.T
     contrast_matrix: Array = np.ones((1, 1))
-    # names of linear predictors that have hyperparameters of their own; empty for one predictor, and for exchangeable ones
+    # names of linear predictors that have separate hyperparameters; empty for one predictor, and for exchangeable ones
     predictors_apart: tuple[str, ...] = ()
     nuisance: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
     # the nuisance parameter s with p(y | eta, s) = f((y - eta) / s) / s: precision weights w divide it by sqrt(w)
@@ -164,33 +165,33 @@ class Likelihood(NamedSettings, ABC):
     chosen_level: ClassVar[str] = ""
     # the remedy for an `event` that the response does not have
     event_remedy: ClassVar[str] = "that is for Bernoulli"
-    # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
+    # whether y is 0 or 1 in each row, so that its residuals take two values at each mean
     binary: ClassVar[bool] = False
     # whether y counts events, 0, 1, 2, ..., without an upper limit
     is_count: ClassVar[bool] = False
-    # a model for responses further from their mean, in words: the remedy if they vary more than under this likelihood
+    # remedy, as text, for responses that vary more than under this likelihood: a model for responses further from their mean
     wider: ClassVar[str] = ""
     # whether the response has an order and a distribution function: quantiles, quantile residuals and PIT values
     has_cdf: ClassVar[bool] = False
-    # By compiled code, (prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture, nan if the general search is needed; a
+    # Compiled code, (prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture, nan if the general search is needed; a
     # test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
     compiled_quantile: ClassVar[Any] = None
-    # whether `mean` is one number of a row, and not a probability of each class
+    # whether `mean` is one number for each row, and not a probability of each class
     has_scalar_mean: ClassVar[bool] = False
     # whether `information` is the Fisher information, and not an approximation for starts
     exact_information: ClassVar[bool] = True
     # whether the scores of eta and of the nuisance parameters are uncorrelated, so that `information` is all that tests and deletion
     # of coefficients need
     is_orthogonal: ClassVar[bool] = False
-    # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
+    # a text if the density only defines an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
-    # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there;
+    # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may go there;
     # write a parameter such that its limit is at 0, for instance 1 / shape
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    # the same of a nuisance parameter at infinity, such as a precision
+    # the same for a nuisance parameter at infinity, such as a precision
     at_infinity: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
-    # the reason, in words, if the density of any y has a positive limit as eta goes to infinity in every row, so that a posterior
+    # the reason, as text, if the density of any y has a positive limit as eta goes to infinity in every row, so that a posterior
     # needs a proper prior of the intercept
     positive_limit: ClassVar[str] = ""
 
@@ -349,7 +350,7 @@ class Likelihood(NamedSettings, ABC):
 
     @abstractmethod
     def mean(self, eta: Array, **aux: Any) -> Array:
-        """E[y | eta], shape (..., n), per trial where y counts trials; class probabilities (..., n, K) for classes."""
+        """E[y | eta], shape (..., n), per trial if y counts trials; class probabilities (..., n, K) for classes."""
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
         """Var of a new response on the scale of `mean`; None if there is no formula, so that it is simulated."""
@@ -360,11 +361,11 @@ class Likelihood(NamedSettings, ABC):
         """link(mean) (..., n, D), its derivative over eta (..., n, D, m), and over the log of each nuisance parameter (..., n, D, a)."""
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        """P(Y <= y | eta, aux), shape (..., n), of a response with an order (`has_cdf`)."""
+        """P(Y <= y | eta, aux), shape (..., n), for a response with an order (`has_cdf`)."""
         raise Incompatible(f"{self.named} response has no order, so it has no cdf")
 
     def lower_end(self, y: Array) -> Array:
-        """Return the response with P(Y < y) as its `cdf`: y itself of a continuous response, y - 1 of a count."""
+        """Return the response with P(Y < y) as its `cdf`: y itself for a continuous response, y - 1 for a count."""
         if not self.is_discrete:
             return y
         return self.join(self.drawn(y) - 1.0, **self.given(y))
@@ -374,7 +375,7 @@ class Likelihood(NamedSettings, ABC):
         """Draws of y, shape (..., n)."""
 
     def sample_like(self, y: Array, rng: Generator, eta: Array, **aux: Any) -> Array:
-        """Draws of a response at the rows of y, with its trials, and censored where a draw lies in the interval of its row."""
+        """Draws of a response at the rows of y, with its trials. A draw in the interval of a censored row is censored."""
         return self.sample(rng, eta, **aux, **self.given(y))
 
     @abstractmethod
@@ -390,7 +391,7 @@ class Likelihood(NamedSettings, ABC):
         return self.drawn(y)
 
     def noise(self, aux: AuxValues, default: Any = 1.0) -> Any:
-        """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
+        """The noise scale from these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
         return aux.get(self.noise_scale or "", default)
 
     def report_parameters(self, intercept: Any, **aux: Any) -> Reported | None:
@@ -489,13 +490,13 @@ class DifferentiableLikelihood(Likelihood):
 
     def joint_information(self, eta: Array, **known: Any) -> Array | None:
         """The Fisher information of rows eta (n, m) over eta and the logs of all nuisance parameters, (n, m + a, m + a); None without
-        a formula, or where it has too many terms."""
+        a formula, or if it has too many terms."""
         if not self.is_discrete:
             return None
         # the mean of the curvature over y = 0, 1, ...
         total: Any = 0.0
         left = np.ones(len(eta))
-        # more terms take longer than some ten seconds
+        # more terms take longer than about ten seconds
         most = min(100_000.0, 1e8 // len(eta))
         for k in np.arange(most):
             y = self.join(np.full(len(eta), k), **known)
@@ -521,8 +522,8 @@ class DifferentiableLikelihood(Likelihood):
 
     @abstractmethod
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        """log p with its gradient and curvature over (eta, log aux), for one eta of shape (n, m): the observed curvature, and
-        the expected one where log p is not twice differentiable."""
+        """log p with its gradient and curvature over (eta, log aux), for one eta of shape (n, m): the observed curvature, or
+        the expected one if log p is not twice differentiable."""
 
     def derivatives_over(
         self,
@@ -607,7 +608,7 @@ class SmoothLikelihood(DifferentiableLikelihood):
 
     @property
     def tails(self) -> Tails:
-        """The distribution function that is the inverse of the link, with its digits where it is near 0 and 1."""
+        """The distribution function that is the inverse of the link, accurate near 0 and 1."""
         return TAILS[self.link]
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -727,7 +728,7 @@ class IntervalLikelihood(UnivariateLikelihood, SmoothLikelihood):
 
 
 class FromBase:
-    """An attribute or a method of a likelihood that is the one of its `base`."""
+    """An attribute or a method that a likelihood takes from its `base`."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -782,7 +783,7 @@ class MayDiverge(Likelihood):
 
     @abstractmethod
     def infinite_intercept(self, absent: Array, rows: int) -> str:
-        """The reason why an intercept without a prior has no estimate where these outcomes occur in no row."""
+        """The reason why an intercept without a prior has no estimate if these outcomes occur in no row."""
 
 
 class OfClasses(Likelihood):
@@ -808,7 +809,7 @@ class OfClasses(Likelihood):
         return self.tally(y).sum(0) == 0
 
     def infinite_intercept(self, absent: Array, rows: int) -> str:
-        """The reason why an intercept without a prior has no estimate where these classes occur in no row."""
+        """The reason why an intercept without a prior has no estimate if these classes occur in no row."""
         name = self.classes[int(np.argmax(absent))]
         return f"class {name} occurs in none of {rows} rows: its probability is estimated as 0, at infinity on the {self.link} scale"
 
@@ -852,17 +853,17 @@ class OfTrials(OfClasses):
     """y counts the trials of a row: the successes, or the counts of each class. One row is one observation."""
 
     single: ClassVar[str]  # the name of the likelihood of one trial
-    # whether the trials of a row depend on each other, so that they are no units of a sample
+    # whether the trials of a row depend on each other, so that they are not units of a sample
     dependent_trials: ClassVar[bool] = False
-    # of every row, where it is one number that is known without y
+    # the trials of every row, if they are one number that is known without y
     trials: int | None = None
 
     @abstractmethod
     def single_trials(self) -> Array:
-        """(K, width), the response of a row of one trial of each class, in the order of `tally`."""
+        """(K, width), for each class the response of a row with one trial in this class, in the order of `tally`."""
 
     def size(self, **known: Any) -> Any:
-        """The number of trials of each row. DataError if it is not known, because one trial is no default."""
+        """The number of trials of each row. DataError if it is not known, because there is no default."""
         trials = known.get("trials", self.trials)
         if trials is None:
             kind = with_article(type(self).__name__)
@@ -888,7 +889,7 @@ class ExponentialFamily(MeanByLink, SmoothLikelihood):
     @cached_property
     def domain(self) -> tuple[float, float]:
         """The ends of eta for means in `mean_range`: log p is -inf beyond them."""
-        if self.canonical:  # without SciPy's logit, an import of 0.04 s
+        if self.canonical:  # avoids the import of SciPy's logit, 0.04 s
             return -np.inf, np.inf
         with np.errstate(divide="ignore"):
             low, high = np.sort(self.link.forward(np.array(self.mean_range)))
@@ -947,7 +948,7 @@ class ExponentialFamily(MeanByLink, SmoothLikelihood):
     def joint_information(self, eta: Array, **known: Any) -> Array | None:
         if self.is_discrete:
             return super().joint_information(eta, **known)
-        # log p = A(y, mu) / s + c(s) + B(y): -d2 log p / (d log s)^2 less the slope, of mean 0, is the same for every y
+        # log p = A(y, mu) / s + c(s) + B(y): -d2 log p / (d log s)^2 minus the slope (which has mean 0) is the same for every y
         mu = self.mean(eta)
         slope, second = self.slopes_over_log_scale(mu, mu, known[self.nuisance[0]])
         W = self.information(eta, **known)[..., 0, 0]

@@ -1,4 +1,4 @@
-"""Proportions between 0 and 1 that are no counts: beta regression."""
+"""Proportions between 0 and 1 that are not counts: beta regression."""
 
 from dataclasses import dataclass
 from math import exp, log

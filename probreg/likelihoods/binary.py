@@ -1,4 +1,4 @@
-"""The base class of two classes: the probability of an event, by the tails of a link.
+"""The base class for two classes: the probability of an event, by the tails of a link.
 
 Ordered classes use the same functions of a link.
 """
@@ -34,7 +34,7 @@ BinaryLinkName = Literal["logit", "probit", "cloglog", "cauchit", "log", "identi
 
 
 def densities_of_links(row: Callable[..., Any]) -> dict[str, CompiledDensity]:
-    """The compiled densities of the links but the logit, of a row that calls `tails`."""
+    """The compiled densities of all links except the logit, with a row that calls `tails`."""
     return {
         link: CompiledDensity(with_functions(row, {"tails": TAILS[link].compiled}))
         for link in (PROBIT, CLOGLOG, CAUCHIT, LOG, IDENTITY)
@@ -42,10 +42,10 @@ def densities_of_links(row: Callable[..., Any]) -> dict[str, CompiledDensity]:
 
 
 class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
-    """Two classes, P(event) = p(eta), once in a row or in each of its trials: k events of n.
+    """Two classes with P(event) = p(eta), for one event per row or for k events in n trials.
 
     With h = p' / p, g = p' / (1 - p) and r = p'' / p' the slope of log p(k) is k h - (n - k) g, and minus its second
-    derivative is k h (h - r) + (n - k) g (g + r), of expectation n h g.
+    derivative is k h (h - r) + (n - k) g (g + r), with expectation n h g.
     """
 
     link: Link = LOGIT
@@ -133,7 +133,7 @@ class BinaryLikelihood(ExponentialFamily, OfClasses, MayDiverge):
 
 
 def symbolic_probability(link: str, eta: Any) -> dict[str, Any]:
-    """p at a symbolic eta (n,) as a parameter of PyMC's distributions, log p - log(1 - p) where it has more digits near 0 and 1."""
+    """p at a symbolic eta (n,) as a parameter of PyMC's distributions, or log p - log(1 - p) if this has more digits near 0 and 1."""
     if link in (CAUCHIT, IDENTITY, LOG):
         return {"p": LINKS[link].symbolic_inverse(eta)}
     if link == LOGIT:

@@ -1,4 +1,4 @@
-"""Two levels, and successes out of trials: logistic regression, and the beta-binomial for trials that vary more."""
+"""Two levels, and successes out of trials: logistic regression, and the beta-binomial for counts that vary more."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -84,7 +84,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     Parameters
     ----------
     trials : int, optional
-        The number of trials of every row, where it is one number; else each row brings its own.
+        The number of trials, if it is the same in every row; otherwise it is part of each row of the response.
     link : {"logit", "probit", "cloglog", "cauchit", "log", "identity"}
         eta = log(p / (1 - p)), the normal quantile of p, log(-log(1 - p)), the Cauchy quantile of p, log(p) or p.
 
@@ -175,7 +175,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     def initial_eta(self, y: Array) -> Start:
         k = y[:, 0]
         n = y[:, 1]
-        # The empirical logit, and the same of other links: finite where k is 0 or n.
+        # The empirical logit, and the same for other links: finite if k is 0 or n.
         return self.link_function.forward((k + 0.5) / (n + 1.0))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -243,7 +243,7 @@ class BetaBinomial(Binomial, BetaShapes):
     Parameters
     ----------
     trials : int, optional
-        The number of trials of every row, where it is one number; else each row brings its own.
+        The number of trials, if it is the same in every row; otherwise it is part of each row of the response.
     link : {"logit", "probit", "cloglog"}
         eta = log(mu / (1 - mu)), the normal quantile of mu, or log(-log(1 - mu)).
 

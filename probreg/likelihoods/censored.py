@@ -30,7 +30,7 @@ from probreg.likelihoods.composite import (
 from probreg.likelihoods.gaussian import Gaussian
 from probreg.likelihoods.location_scale import same_number
 
-# replaced by functions of the base: its row, and v of `StandardDensity`
+# replaced by functions of the base: its row, and `StandardDensity.transform`
 row: Any = None
 transform: Any = None
 
@@ -51,8 +51,8 @@ class Censored(OfBase, MayDiverge):
     """Responses of a family `base` that are exact, or known to lie in an interval: right, left or interval censored.
 
     A row y is (lower, upper): equal if the response is exact, with upper = inf if it is right censored and lower = -inf if it is left
-    censored. log p is the log density of an exact row, and log P(lower < Y <= upper) of a censored one. Censoring is assumed to be
-    independent of the response given the columns. Means, quantiles and draws are of the uncensored response. The expected information
+    censored. log p is the log density of an exact row, and log P(lower < Y <= upper) of a censored row. Censoring is assumed to be
+    independent of the response given the columns. Means, quantiles and draws are for the uncensored response. The expected information
     is computed for exact responses. `sbc` and `coverage` simulate responses at the rows of a model: a draw in the interval of a censored row
     is censored there, and every other draw is exact. The parametric bootstrap raises an error, since it needs the limits of exact rows too.
 
@@ -138,7 +138,7 @@ class Censored(OfBase, MayDiverge):
         return np.asarray(y)[..., 0] != np.asarray(y)[..., 1]
 
     def drawn(self, y: Array) -> Array:
-        """The exact responses, nan where a row is censored."""
+        """The exact responses, nan in censored rows."""
         return self._exact_values(y, np.nan)
 
     def join(self, drawn: Array, **given: Array) -> Array:

@@ -46,7 +46,7 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
 
     @property
     def family(self) -> Any:
-        """The base, an `IntervalLikelihood`, and of zeros a `CountLikelihood`."""
+        """The base: an `IntervalLikelihood`, or a `CountLikelihood` for models of zeros."""
         return self.base
 
     nuisance = from_base()
@@ -54,7 +54,7 @@ class OfBase(ResponseOfBase, UnivariateLikelihood, SmoothLikelihood):
     at_zero = from_base()
     mean = from_base()
     link_mean_and_slope = from_base()
-    information = from_base()  # of exact responses, for starts
+    information = from_base()  # for exact responses, used for starts
 
     @property
     def _compiled_interval(self) -> Callable[..., Any] | None:
@@ -100,8 +100,8 @@ def density_of_base(
 def symbolic_interval(
     tails_a: tuple[Any, Any], tails_b: tuple[Any, Any], is_interval: Any = None
 ) -> Any:
-    """Return log P(a < Y <= b) of symbols, from log P(Y <= end) and log P(Y > end) of both ends; in rows that are no interval any number
-    with finite slopes."""
+    """Return log P(a < Y <= b) of symbols, from log P(Y <= end) and log P(Y > end) of both ends. Rows that are no interval
+    have any number with finite slopes."""
     import pytensor.tensor as pt
 
     below_a, beyond_a = tails_a

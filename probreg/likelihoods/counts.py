@@ -40,11 +40,11 @@ RARE = 1e-8
 
 
 class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
-    """y in {0, 1, 2, ...} with a mean, exp(eta) by the log link: encoding, descriptions, a start, and the directions of no decrease.
+    """y in {0, 1, 2, ...} with a mean, exp(eta) by the log link: encoding, descriptions, a start, and the directions in which the likelihood never falls.
 
     A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
     PyMC distribution. By the log link the likelihood of a row with y = 0 increases as eta decreases
-    without limit; with y > 0, and by other links, it falls on both sides.
+    without limit; with y > 0, or with another link, it falls on both sides.
     """
 
     support = np.arange(4000.0)
@@ -61,7 +61,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
 
     def initial_eta(self, y: Array) -> Start:
         mean = float(np.mean(y))
-        # of Var = mu + alpha mu^2: nuisance parameters of counts are such excesses, about 1
+        # alpha of Var = mu + alpha mu^2: nuisance parameters of counts measure such an excess variance, about 1
         excess = (float(np.var(y)) - mean) / max(mean, 0.5) ** 2
         return self.link.forward(y + 0.5)[:, None], dict.fromkeys(
             self.nuisance, float(np.clip(excess, 0.05, 5.0))
@@ -120,7 +120,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
     def expand_interval(
         self, lower: Array, upper: Array, eta: Array, **aux: Any
     ) -> ValueGradHessian:
-        # d P = sum p d log p and d2 P = sum p (d2 log p + d log p d log p') over the counts within, or minus those outside
+        # d P = sum p d log p and d2 P = sum p (d2 log p + d log p d log p') over the counts inside, or minus the sums over the counts outside
         counts, is_inside = summed_counts(lower, upper)
         log_p = self.log_interval(lower, upper, eta, **aux)
         is_rare = (log_p < np.log(RARE)) & (not is_inside)
@@ -141,7 +141,7 @@ class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
 
 
 def summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
-    """Return the counts in (lower, upper], and True, or without an upper end those up to `lower`, and False."""
+    """Return the counts in (lower, upper] and True. Without an upper end return the counts up to `lower` and False."""
     low, high = (float(np.max(end, initial=-np.inf)) for end in (lower, upper))
     if np.isfinite(high):
         return np.arange(max(low, -1.0) + 1.0, high + 1.0), True
@@ -149,9 +149,10 @@ def summed_counts(lower: Any, upper: Any) -> tuple[Array, bool]:
 
 
 def counts_above(counts: Array) -> Array:
-    """Return the counts from k on that replace those below k if P(Y >= k) is less than `RARE`: as many, and ten for the digits at small k.
+    """Return counts from k on, for sums in place of the counts below k if P(Y >= k) is less than `RARE`: k counts, and ten more for accuracy
+    at small k.
 
-    The others are a share P(Y >= 2 k | Y >= k) of P(Y >= k), which is at most P(Y >= k) if p is log-concave.
+    The counts left out are a share P(Y >= 2 k | Y >= k) of P(Y >= k), at most P(Y >= k) itself if p is log-concave.
     """
     return counts[-1] + 1.0 + np.arange(len(counts) + 10.0)
 
@@ -230,14 +231,14 @@ _MAX_LOG_SHAPE = math.log(_MAX_SHAPE)
 
 
 class NegativeBinomialVariance(str):
-    """V(mu), by its name: mu + alpha mu^2 of "nb2" and mu + alpha mu of "nb1"."""
+    """V(mu), by its name: mu + alpha mu^2 for "nb2" and mu + alpha mu for "nb1"."""
 
     def __call__(self, mu: Array, **aux: Any) -> Array:
         return mu * (1.0 + aux["alpha"] * (1.0 if self == "nb1" else mu))
 
 
 def _expand_row(y: float, eta: float, r: float, v: float) -> Row:
-    """S0 + y eta - (y + r) log(1 + mu / r), `rising_sums` gives S0, and its slopes over eta and v = -log r."""
+    """S0 + y eta - (y + r) log(1 + mu / r) with S0 from `rising_sums`, and its slopes over eta and v = -log r."""
     s = eta + v
     e = exp(-abs(s))
     q = (1.0 if s > 0.0 else e) / (1.0 + e)  # mu / (r + mu)
@@ -275,7 +276,7 @@ class NegativeBinomial(CountLikelihood):
     It is a Poisson with a mean that varies from row to row, with squared coefficient of variation alpha (NB2) or alpha / mu (NB1).
 
     log p = log Gamma(y + r) - log Gamma(r) - log y! + y log(mu / r) - (y + r) log(1 + mu / r), r = 1 / alpha (NB2) or mu / alpha
-    (NB1). At alpha = 0 it is the Poisson. If the counts are not overdispersed, the maximum is at alpha = 0, and the fit reports that.
+    (NB1). At alpha = 0 it is the Poisson. If the counts are not overdispersed, the maximum is at alpha = 0, and the fit reports this.
     NB1 is not concave in eta.
 
     Parameters
@@ -457,7 +458,7 @@ def _softplus_and_share(log_mu: Array, r: Any) -> tuple[Array, Array]:
     """log(1 + mu / r) and mu / (mu + r)."""
     log_r = np.log(r)
     log_odds = log_mu - log_r
-    # mu / r where it is at most 1: the logs of a large r would take its last digits
+    # mu / r if it is at most 1: the logs of a large r would lose its last digits
     odds = np.exp(np.minimum(log_mu, log_r)) / r
     soft = np.where(log_odds > 0.0, np.logaddexp(0.0, log_odds), np.log1p(odds))
     return soft, np.where(log_odds > 0.0, expit(log_odds), odds / (1.0 + odds))

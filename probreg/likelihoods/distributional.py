@@ -1,7 +1,7 @@
-"""Several linear predictors from one likelihood: nuisance parameters that have predictors of their own.
+"""Several linear predictors in one likelihood: nuisance parameters that have their own predictors.
 
-The log of a nuisance parameter is an unconstrained parameter of each row, as a linear predictor is, so that the derivatives of a likelihood
-over (eta, log aux) are those over all predictors.
+The log of a nuisance parameter is an unconstrained parameter of each row, like a linear predictor. So the derivatives of a likelihood
+over (eta, log aux) are its derivatives over all predictors.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def with_predictors(likelihood: Likelihood, names: Sequence[str]) -> "Distributi
     Parameters
     ----------
     likelihood : Likelihood
-        A smooth likelihood of one linear predictor.
+        A smooth likelihood with one linear predictor.
     names : sequence of str
         Names among `likelihood.parameters`, without the first.
 
@@ -101,7 +101,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
     Attributes
     ----------
     base : SmoothLikelihood
-        A likelihood of one linear predictor.
+        A likelihood with one linear predictor.
     with_formula : tuple of str
         The nuisance parameters with predictors, in the order of these.
     """
@@ -158,7 +158,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         return eta[..., :1], {**aux, **values}
 
     def _add_predictors(self, first: Array, values: AuxValues) -> Array:
-        """Return the predictors (n, m): `first` (n, 1), then the log of each nuisance parameter with a formula, 0 where it has no value."""
+        """Return the predictors (n, m): `first` (n, 1), then the log of each nuisance parameter with a formula, 0 if it has no value."""
         logs = [np.log(values.get(a, 1.0)) for a in self.with_formula]
         return np.hstack([first, np.broadcast_to(logs, (len(first), len(logs)))])
 
@@ -312,7 +312,7 @@ class OrdinalOfScale(Distributional, OfClasses):
         local = self.base.value_grad_hessian(y, first, **values)
         J = self._jacobian(first, eta)
         H = J.mT @ local.curvature @ J
-        # less the slope over eta / s times its second derivatives: -1 / s over eta and log s, eta / s over log s twice
+        # minus the slope over eta / s times the second derivatives of eta / s: -1 / s over eta and log s, eta / s over log s twice
         slope = local.gradient[:, 0]
         H[:, 0, 1] += slope * J[:, 0, 0]
         H[:, 1, 0] += slope * J[:, 0, 0]
@@ -327,7 +327,7 @@ class OrdinalOfScale(Distributional, OfClasses):
 
 
 class OfTrialsDistributional(Distributional, OfTrials):
-    """The same of a likelihood of trials."""
+    """The same for a likelihood of trials."""
 
     dependent_trials = from_base()
     trials = from_base()

@@ -1,4 +1,4 @@
-"""Gaussian noise about a mean: least squares, and means by a log or an inverse link."""
+"""Gaussian noise: least squares, and means with a log or an inverse link."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -113,7 +113,7 @@ class GaussianByLink(ExponentialFamily):
         return f"the mean of {response} on the {self.link} scale, with Gaussian noise of standard deviation sigma"
 
     def initial_eta(self, y: Array) -> Start:
-        # responses of the other sign than their mean, or near 0, have no link: a tenth of the root mean square in their place
+        # responses near 0, or with another sign than their mean, have no link: a tenth of the root mean square replaces them
         sign = -1.0 if self.link is INVERSE and np.mean(y) < 0.0 else 1.0
         least = 0.1 * float(np.sqrt(np.mean(np.square(y)))) or 1.0
         eta = self.link_function.forward(sign * np.maximum(sign * y, least))
@@ -125,7 +125,7 @@ class GaussianByLink(ExponentialFamily):
         return super().saturated_predictor(y, **aux)
 
     def saturated_log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        # at a mean of y, which a mean by the log link has in the limit only if y > 0: the deviance is the sum of squares
+        # at a mean equal to y, although exp(eta) only comes close to y if y <= 0: the deviance is the sum of squares
         return Gaussian().log_prob(y, y[..., None], **aux)
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:

@@ -1,4 +1,4 @@
-"""Compiled densities by any link, from the density of a family by its default link."""
+"""Compiled densities for any link, from the density of a family for its default link."""
 
 from collections.abc import Callable
 from functools import cache
@@ -55,7 +55,7 @@ def _reciprocal(eta: float) -> tuple[float, float]:
 
 
 def _predictor_by_default(default: Link, link: Link) -> Callable[..., Any] | None:
-    """Return the function from eta by a link to eta by the default one, with its slope, or None."""
+    """Return the function from eta of a link to eta of the default link, with its slope, or None."""
     powers = {IDENTITY: 1.0, SQRT: 2.0, INVERSE: -1.0, INVERSE_SQUARED: -0.5}
     if default is LOGIT and link in TAILS:
         return with_functions(_logit, {"tails": TAILS[link].compiled})
@@ -70,9 +70,9 @@ def _predictor_by_default(default: Link, link: Link) -> Callable[..., Any] | Non
 def density_by_link(
     density: CompiledDensity, default: Link, link: Link
 ) -> CompiledDensity | None:
-    """Return the compiled density of a family by a link from its density by the default link.
+    """Return the compiled density of a family for a link, from its density for the default link.
 
-    None if the density has no `row` with one nuisance parameter at most, or there is no compiled function between the two links.
+    None if the density has no `row` with at most one nuisance parameter, or if there is no compiled function between the two links.
 
     Examples
     --------

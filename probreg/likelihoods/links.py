@@ -61,7 +61,7 @@ class Link(str):
         return (ends[1], ends[0]) if self in (INVERSE, INVERSE_SQUARED) else ends
 
     def symbolic_inverse(self, eta: Any) -> Any:
-        """`inverse` of a symbol of PyMC; -1 beyond the domain of a square root, which no positive mean takes."""
+        """`inverse` of a symbol of PyMC; -1 beyond the domain of a square root, which is no positive mean."""
         import pytensor.tensor as pt
 
         if self is INVERSE:
@@ -90,7 +90,7 @@ def _exp(eta: np.ndarray) -> np.ndarray:
 def _expit(eta: np.ndarray) -> np.ndarray:
     """1 / (1 + e^-eta), in one new array: the pages of each array of a megabyte cost more time than the exp."""
     u = np.array(eta, float)
-    # e^-eta beyond the largest number: 0, as it is there
+    # if e^-eta overflows the result is 0, as it should be
     with np.errstate(over="ignore"):
         np.exp(np.negative(u, out=u), out=u)
     return np.reciprocal(np.add(u, 1.0, out=u), out=u)[()]

@@ -1,4 +1,4 @@
-"""A number, or its logarithm, with noise of one scale: y = eta + sigma e or log y = eta + sigma e, e of a standard density."""
+"""A number, or its logarithm, with noise of one scale: y = eta + sigma e or log y = eta + sigma e, where e has a standard density."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -41,7 +41,7 @@ transform: Any = None
 
 
 def same_number(y: float) -> float:
-    """v(y) of a response without a transformation."""
+    """v(y) = y, for a response without a transformation."""
     return y
 
 
@@ -80,7 +80,7 @@ class AdditiveNoise(MeanByLink):
     may_diverge = False
     support = "real"
     link = IDENTITY
-    # PyMC's distribution with its name of the scale, where it has one
+    # PyMC's distribution and its name of the scale, if PyMC has one
     in_pymc: ClassVar[tuple[str, str] | None] = None
 
     def check_response(self, values: Array) -> None:
@@ -111,7 +111,7 @@ class AdditiveNoise(MeanByLink):
 
 
 class StandardDensity(IntervalLikelihood):
-    """log p(y) = log f(r) - log s + log v'(y), r = (v(y) - eta) / s, of a standard density f: v(y) is y or log y.
+    """log p(y) = log f(r) - log s + log v'(y) with r = (v(y) - eta) / s, a standard density f, and v(y) = y or log y.
 
     A family defines log f with its slopes, its distribution function and draws. s is the nuisance parameter, or 1 without one.
     """
@@ -186,7 +186,7 @@ class StandardDensity(IntervalLikelihood):
         return 0.0
 
     def scale(self, aux: AuxValues) -> Any:
-        """s among the nuisance parameters; 1 for a family without one."""
+        """s from the nuisance parameters; 1 for a family without one."""
         return aux[self.nuisance[0]] if self.nuisance else 1.0
 
     def residual(self, y: Array, eta: Array, aux: AuxValues) -> Array:
@@ -275,7 +275,7 @@ class StandardDensity(IntervalLikelihood):
 
 
 class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
-    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
+    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma with a standard density f that is symmetric about 0.
 
     A family also defines the variance of f.
     """
@@ -289,7 +289,7 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
     @property
     @abstractmethod
     def standard_variance(self) -> float:
-        """The variance of f, inf where there is none."""
+        """The variance of f, inf if there is none."""
 
     def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
         import pytensor.tensor as pt
@@ -304,10 +304,10 @@ class LocationScaleLikelihood(AdditiveNoise, StandardDensity):
 
 
 class LogLocationScaleLikelihood(StandardDensity):
-    """log y = eta + s e, y > 0 and e of a standard density f: a model of accelerated failure times.
+    """log y = eta + s e with y > 0, where e has a standard density f: a model of accelerated failure times.
 
     exp(coefficient) multiplies every quantile of y. A family also defines `log_moment`, for its mean, and its PyMC
-    distribution; f need not be symmetric, but is largest at 0, E[h] = E[g^2] and the mean of g is 0.
+    distribution. f need not be symmetric, but must have its maximum at 0, E[h] = E[g^2] and E[g] = 0.
 
     References
     ----------
@@ -348,7 +348,7 @@ class LogLocationScaleLikelihood(StandardDensity):
         return self.transform(y)[..., None]
 
     def log_moment(self, s: Any) -> tuple[Any, Any]:
-        """log E exp(s e) and its slope over log s; 0 and 0 of a family with predictions of its median."""
+        """log E exp(s e) and its slope over log s; 0 and 0 for a family with predictions of its median."""
         return np.zeros_like(s), np.zeros_like(s)
 
     def mean(self, eta: Array, **aux: Any) -> Array:

@@ -1,7 +1,7 @@
-"""log Gamma and its derivatives at any size, without the differences of large numbers: arithmetic of numbers and arrays, which numba compiles.
+"""log Gamma and its derivatives at any size, without differences of large numbers. numba compiles this arithmetic of numbers and arrays.
 
 At x >= 10 they are series, and the first term that is left out is below 1e-15: log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) -
-1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2. All numbers take ten steps before, Gamma(a + 10) = a (a + 1) ... (a + 9) Gamma(a).
+1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2. Every number first takes ten steps, Gamma(a + 10) = a (a + 1) ... (a + 9) Gamma(a).
 """
 
 from typing import Any

@@ -14,7 +14,7 @@ def of_normals(
     """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan if the search does not converge."""
     from probreg.compiled.quantiles import normal_mixture_quantiles
 
-    # the upper tail of y is the lower one of -y
+    # the upper tail of y is the lower tail of -y
     if prob <= 0.5:
         sign = 1.0
     else:
@@ -38,7 +38,7 @@ def of_poissons(
 
     almost_one = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
     eta = eta[..., 0].T
-    # nan too is left to the general search
+    # the general search also handles nan
     few = eta.max(1) <= np.log(MOST_POISSON_MEAN)
     quantiles = np.full(len(eta), np.nan)
     few_quantiles = np.empty(int(few.sum()))

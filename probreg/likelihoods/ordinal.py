@@ -78,7 +78,7 @@ def _row_at_scale(
 
 
 def _evaluate_tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
-    """The rows of a tile, by loops over rows without branches, which become vector instructions."""
+    """Compute the rows of a tile, in loops over rows without branches, which become vector instructions."""
     e = eta[0]
     lower = slope[0]
     upper = slope[1]
@@ -99,7 +99,7 @@ def _evaluate_tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -
             above = upper[i] if y[i] > k else 0.0
             below = lower[i] if y[i] > k + 1 else 0.0
             over_gap[i] = t[k] * (above - below)
-    # the slopes over eta and over the first gap take the places of `lower` and `upper`
+    # the slopes over eta and over the first gap overwrite `lower` and `upper`
     for i in range(y.size):
         above = upper[i] if y[i] > 0 else 0.0
         below = lower[i] if y[i] > 1 else 0.0
@@ -137,8 +137,8 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
     Parameters
     ----------
     levels : tuple
-        The classes, in order. Without them the order of a categorical column, which must be declared as ordered if its categories are
-        sorted by name, or of numbers. The summary prints the order.
+        The classes, in order. By default the order of numbers, or of a categorical column. If its categories are sorted by name, the
+        column must be declared as ordered. The summary prints the order.
     link : {"logit", "probit", "cloglog"}
         The distribution function F is the inverse of the link.
 
@@ -165,7 +165,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
 
     @property
     def nuisance(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The gap below each threshold from the second on."""
+        """The names of the gaps below each threshold from the second on."""
         return tuple(f"gap_{k}" for k in range(2, len(self.levels)))
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
@@ -272,7 +272,7 @@ class Ordinal(SmoothLikelihood, OneOfClasses, MayDiverge):
             lower = np.where(k == j + 1, c, lower)
         e = eta[..., 0]
         if self.link is CLOGLOG:
-            # -log P of a class above the first increases as exp(-eta), and stays a number here
+            # -log P of a class above the first increases as exp(-eta), and is still finite here
             e = np.maximum(e, self.thresholds(aux)[-1] - 300.0)
         return upper - e, lower - e
 

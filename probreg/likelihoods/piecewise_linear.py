@@ -20,7 +20,7 @@ from probreg.likelihoods.location_scale import AdditiveNoise
 
 
 class Slopes(NamedTuple):
-    """-log p = up max(r - tube, 0) + down max(-r - tube, 0) + log Z over r = y - eta; each broadcasts against (..., n)."""
+    """-log p = up max(r - tube, 0) + down max(-r - tube, 0) + log Z with r = y - eta; each field broadcasts against (..., n)."""
 
     up: Any
     down: Any
@@ -57,7 +57,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     """
 
     compiled_density = CompiledDensity(_evaluate_row)
-    # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
+    # the scale divides both slopes, so that the rest is the loss beyond the tube, in units of y
     dispersion_power = 1
     # the coefficients with the least loss are the same at any scale
     is_orthogonal = True
@@ -74,10 +74,10 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return _loss_slope(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]
 
     def score_at_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
-        """The score over eta (n,); on a kink, where it has no value, the root of its mean square if the kink is the quantile."""
+        """The score over eta (n,). On a kink it has no value, and the result is the root of its mean square if the kink is the quantile."""
         slopes = self.slopes(**aux)
         r = self.residuals(y, eta, **aux)
-        # without a tube P(r > 0) = down / (up + down): E score^2 = up down; with one the slopes are equal, and half of the rows count
+        # without a tube P(r > 0) = down / (up + down): E score^2 = up down; with a tube the slopes are equal, and half of the rows count
         mean_square = (
             np.where(np.asarray(slopes.tube) > 0.0, 0.5, 1.0) * slopes.up * slopes.down
         )
@@ -108,7 +108,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return ValueGradHessian(-loss - np.log(Z), gradient, H)
 
     def residuals(self, y: Array, eta: Array, **aux: Any) -> Array:
-        """y - eta (n,), exactly an edge of the tube where that is so to rounding: there any slope between its two sides will do."""
+        """y - eta (n,), set to the edge of the tube if it differs only by rounding; at the edge any slope between both sides is valid."""
         rounding = 1e-11  # of the size of a response and its fitted value
         tube = self.slopes(**aux).tube
         mean = eta[..., 0]
@@ -131,7 +131,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         slopes = self.slopes(**aux)
         Z = slopes.mass
         lower = 1.0 / slopes.down
-        # of the pieces that are not taken
+        # from the pieces that are not used
         with np.errstate(divide="ignore", invalid="ignore"):
             low = -slopes.tube + np.log(p * Z * slopes.down) / slopes.down
             high = slopes.tube - np.log((1.0 - p) * Z * slopes.up) / slopes.up
@@ -150,7 +150,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         up, down, e = slopes = self.slopes(**aux)
         # E r = (e / up + 1 / up^2 - e / down - 1 / down^2) / Z,
-        # E r^2 = (2 e^3 / 3 + e^2 / up + 2 e / up^2 + 2 / up^3 + the same of down) / Z
+        # E r^2 = (2 e^3 / 3 + e^2 / up + 2 e / up^2 + 2 / up^3 + the same with down) / Z
         first = (e / up + up**-2.0 - e / down - down**-2.0) / slopes.mass
         second = (
             sum(e**2 / k + 2.0 * e / k**2 + 2.0 / k**3 for k in (up, down))
@@ -187,7 +187,7 @@ def _loss_slope(r: Array, slopes: Slopes) -> Array:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class AbsoluteLoss(PiecewiseLinearLikelihood):
-    """Laplace noise: log p = -|y - eta| / sigma - log(2 sigma), so that its maximum is the median regression.
+    """Laplace noise: log p = -|y - eta| / sigma - log(2 sigma), so that maximum likelihood is median regression.
 
     sigma is the mean absolute deviation, in units of y; the standard deviation is sqrt(2) sigma.
 

@@ -176,7 +176,7 @@ def _inverse_gaussian_terms(values: Any, constants: Any) -> tuple[Any, Any]:
 class InverseGaussian(PositiveLikelihood):
     """Positive responses y with mean mu, exp(eta) by the log link, and variance phi mu^3.
 
-    log p = -log(2 pi phi y^3) / 2 - (y - mu)^2 / (2 phi mu^2 y). It is concave in eta by the link 1 / mu^2 only.
+    log p = -log(2 pi phi y^3) / 2 - (y - mu)^2 / (2 phi mu^2 y). It is concave in eta only with the link 1 / mu^2.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Noise with a power of its size in the exponent: L_p regression as maximum likelihood."""
+"""Noise with the density exp(-|r|^p): L_p regression as maximum likelihood."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from probreg.likelihoods.location_scale import (
 from probreg.likelihoods.tails import symmetric_interval
 from probreg.special import gammaincc, gammaln
 
-# residual relative to y and eta below which it is rounding, which |r|^(p - 1) magnifies
+# a smaller residual, relative to y and eta, is rounding, which |r|^(p - 1) magnifies
 ROUNDING_OF_RESIDUALS = 1e-13
 
 
@@ -77,7 +77,7 @@ def _upper_tail(x: float) -> tuple[float, float]:
 class PowerNoise(LocationScaleLikelihood):
     """Noise of the generalised normal distribution: log p = -|y - eta|^p / sigma^p + log p - log(2 sigma Gamma(1/p)).
 
-    Maximum likelihood is L_p regression, argmin sum |y - eta|^p. For p < 2 curvatures and standard errors are the expected ones, since
+    Maximum likelihood is L_p regression, argmin sum |y - eta|^p. For p < 2 curvatures and standard errors use the expected information, since
     the second derivative is infinite at y = eta. p = 2 is the Gaussian with standard deviation sigma / sqrt(2);
     p = 1 is `AbsoluteLoss`, which is not smooth and needs other methods.
 
@@ -166,7 +166,7 @@ class PowerNoise(LocationScaleLikelihood):
             derivatives = super().value_grad_hessian(y, eta, **aux)
         if not self.expected_curvature:
             return derivatives
-        # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one,
+        # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected curvature is
         # E g^2 / sigma^2 over eta and E (r g - 1)^2 = p over log sigma; the product of the two scores has mean 0
         curvature = np.zeros_like(derivatives.curvature)
         curvature[:, 0, 0], curvature[:, 1, 1] = (

@@ -22,7 +22,7 @@ from probreg.likelihoods.links import CLOGLOG, Link
 
 @dataclass(frozen=True)
 class RowQuantity(ABC):
-    """One number of each row, link^-1(line(eta, aux)); intervals are symmetric on the scale of `line`."""
+    """One number for each row, link^-1(line(eta, aux)); intervals are symmetric on the scale of `line`."""
 
     likelihood: Likelihood
     name: str
@@ -67,7 +67,7 @@ class Parameter(RowQuantity):
 
 
 def depends_on_predictors(quantity: Quantity) -> bool:
-    """Return whether a quantity depends on the linear predictors, as all do but a nuisance parameter without a formula."""
+    """Return whether a quantity depends on the linear predictors; only a nuisance parameter without a formula does not."""
     if not isinstance(quantity, Parameter):
         return True
     return quantity.position < quantity.likelihood.width

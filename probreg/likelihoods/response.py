@@ -1,4 +1,4 @@
-"""Reading a response, as numbers or as levels; each error names the row and the value."""
+"""Read a response as numbers or as levels; each error names the row and the value."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +18,11 @@ Level = str | int | float | bool
 _LARGEST, _SMALLEST = (
     1e140,
     1e-140,
-)  # sizes with squares that, added up over 1e20 rows, do not overflow or vanish
+)  # sizes with squares that do not overflow or underflow, also in a sum over 1e20 rows
 
 
 def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.ndarray:
-    """The response as finite floats; `kind` names the likelihood in the error. Without `copy` floats stay where they are."""
+    """The response as finite floats; `kind` names the likelihood in the error. Without `copy` an array of floats is not copied."""
     values = np.asarray(values)
     if values.ndim != 1:
         if values.ndim == 2:
@@ -62,7 +62,7 @@ def positive_response(values: np.ndarray, kind: str, remedy: str) -> np.ndarray:
 
 def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
-    first_inexact = 2.0**53  # counts from here on have neighbours that are not numbers
+    first_inexact = 2.0**53  # from here on not every whole number is a float
     y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
     table = y.reshape(len(y), int(np.prod(y.shape[1:])))
     response = f"{with_article(kind)} response holds counts"
@@ -84,15 +84,15 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
 def _require_counts(
     table: np.ndarray, valid: np.ndarray, before: str, after: str
 ) -> None:
-    """`require_rows` of rows of several counts, with the first count that is not valid."""
+    """`require_rows` for rows of several counts; the error shows the first count that is not valid."""
     if not valid.all():
         first = table[np.arange(len(table)), np.argmin(valid, 1)]
         require_rows(valid.all(1), before, after, first)
 
 
 def check_variation(y: np.ndarray) -> None:
-    """Raise DataError when the values differ by so little that double precision keeps hardly a digit of the differences."""
-    least_share = 1e-12  # of its size: a response that varies by less keeps fewer than four digits of its differences
+    """Raise DataError if the values differ by so little that double precision loses the digits of the differences."""
+    least_share = 1e-12  # share of its size: with a smaller variation the differences of a response have fewer than four digits
     if not len(y):
         return
     low = float(y.min())
@@ -115,10 +115,10 @@ def response_levels(
     known: Sequence[Level] | None,
     other: Level | None = None,
 ) -> tuple[Level, ...]:
-    """Return the levels that occur, in the order of `known` (stated by the user or declared in the data), else sorted.
+    """Return the levels in the data, in the order of `known` (stated by the user or declared in the data), else sorted.
 
-    A response of one level gets its other levels from the first of these that contains it: `known`, the pair with `other`, 0 and 1,
-    False and True. DataError for a missing value, and for one that is not known.
+    A response with one level gets its other levels from the first of these sets that contains the level: `known`, the pair with
+    `other`, 0 and 1, False and True. DataError for a missing value, and for a level that is not known.
     """
     if np.ndim(values) != 1:
         raise DataError(
@@ -198,7 +198,7 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
 
 
 def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
-    """Return the requested level, by value or by its text."""
+    """Return the requested level, given by value or as text."""
     if not isinstance(wanted, str | int | float | np.generic):
         raise DataError(
             f"{role}= is one level of the response, got {type(wanted).__name__}"
@@ -212,7 +212,7 @@ def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
 
 
 def is_level(level: Level, wanted: Any) -> bool:
-    """Return whether `wanted` is the level, by value or by its text.
+    """Return whether `wanted` is the level, given by value or as text.
 
     >>> is_level(1, 1.0), is_level(1, "1"), is_level("a", "b")
     (True, True, False)
@@ -232,7 +232,7 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
 
 
 def _level(value: object) -> Level:
-    """Python's own value; 1.0 and True compare equal to 1, as they should."""
+    """Return the Python object of a level; 1.0 and True compare equal to 1, as they should."""
     if isinstance(value, str):
         require_unicode(value)
         return value

@@ -44,7 +44,7 @@ _COMPILED_FROM = 2**15
 def tile_of_counts(
     counts: Array, n: Array, eta: Array, t: Array, log_p: Array, slope: Array
 ) -> None:
-    """log p = sum_k y_k f_k - n log sum exp f of counts y (K, b) with f = C eta, its slope over eta C' (y - n p)."""
+    """log p = sum_k y_k f_k - n log sum exp f for counts y (K, b) with f = C eta; its slope over eta is C' (y - n p)."""
     K = counts.shape[0]
     b = n.size
     p = np.zeros((K, b))
@@ -58,7 +58,7 @@ def tile_of_counts(
             log_p[i] += counts[k, i] * f[i]
     exponentiate(p, b, total)
     for i in range(b):
-        # log p = sum_k y_k f_k - n log sum_k exp f_k, f less its largest, without the multinomial coefficient.
+        # log p = sum_k y_k f_k - n log sum_k exp f_k, with f minus its largest entry, without the multinomial coefficient.
         log_p[i] -= n[i] * log(total[i])
         total[i] = n[i] / total[i]
     for k in range(K):
@@ -70,7 +70,7 @@ def tile_of_counts(
 
 
 def curve_of(eta: Array, t: Array, n: Array, curve: Array) -> None:
-    """n C' (diag p - p p') C, row by row: the covariance of C over the classes of n draws."""
+    """n C' (diag p - p p') C for each row: the covariance of C'y for n draws of classes."""
     m = eta.shape[0]
     K = t.size // m
     b = n.size
@@ -108,13 +108,13 @@ def curve_of(eta: Array, t: Array, n: Array, curve: Array) -> None:
 class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     """P(class k) = exp(f_k) / sum_l exp(f_l) with f = C eta: K classes on K - 1 linear predictors.
 
-    A common shift of all f changes nothing, so the K columns are written through a (K, K - 1) contrast C.
+    A common shift of all f has no effect, so a (K, K - 1) contrast C maps the K - 1 linear predictors to f.
     Reference form: f is 0 for the reference class (the first unless `reference` names one) and a coefficient is a log odds
-    against it. Symmetric form: C is an orthonormal basis of the vectors that sum to zero, no class is singled out, and the K
-    reported coefficients of a column sum to zero; it goes with a flat prior or with normal priors, which do not depend on the
-    choice of that basis. Laplace and elastic-net priors are penalties of the K coefficients, as in glmnet: these then have the common
-    shift of the smallest penalty in place of the sum zero, so that some are exactly 0. A normal prior of unknown scale has one scale for all classes in the symmetric form, and one for each predictor in the
-    reference form.
+    against it. Symmetric form: C is an orthonormal basis of the vectors that sum to zero, all classes are treated in the same way, and the K
+    reported coefficients of a column sum to zero. It needs a flat prior or normal priors, which do not depend on the
+    choice of this basis. Laplace and elastic-net priors are penalties of the K coefficients, as in glmnet: the coefficients then
+    have the common shift with the smallest penalty in place of the sum zero, so that some are exactly 0. A normal prior of unknown
+    scale has one scale for all classes in the symmetric form, and one for each predictor in the reference form.
     """
 
     levels: Annotated[Levels, LevelSequence()] = (0, 1, 2)
@@ -198,7 +198,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         """f = C eta, shape (..., n, K)."""
         if eta.strides[-1] == eta.itemsize:
             return np.asarray(eta @ self.contrast.T)
-        # draws that lie side by side in memory stay so: class by class
+        # draws that are adjacent in memory stay adjacent: class by class
         f = np.zeros_like(eta, shape=(*eta.shape[:-1], len(self.levels)))
         for k, j in np.argwhere(self.contrast):
             f[..., k] += self.contrast[k, j] * eta[..., j]
@@ -220,7 +220,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return np.divide(p, p.sum(-1, keepdims=True), out=p)
 
     def _mean_of_draws(self, eta: Array) -> Array:
-        """The same (S, n, K) of eta (n, m, S) by compiled code."""
+        """The same (S, n, K) for eta (n, m, S) by compiled code."""
         from probreg.likelihoods.softmax_of_draws import softmax_of_rows
 
         p = np.empty((len(eta), len(self.levels), eta.shape[2]))
@@ -235,7 +235,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     def link_mean_and_slope(self, eta: Array, **aux: Any) -> LineAndSlopes:
         f = self.scores(eta)
         k = len(self.levels)
-        # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
+        # logit p_k = f_k - log sum_{l not k} exp f_l, with the slope e_k - softmax of the others over f.
         # row k: the scores of all classes but k
         p_others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])
         slope = np.eye(k) - softmax(p_others, -1)
@@ -279,7 +279,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     def recession(self, y: Array) -> Recession:
         C = self.contrast
         positive = self.tally(y) > 0
-        # If both classes were observed, f_k - f_j stays constant; if only one was, its f may only grow relative to the other.
+        # If both classes were observed, f_k - f_j stays constant; if only one class was observed, its f may only grow relative to the other.
         pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
         first = positive[:, pairs[:, 0]]
         second = positive[:, pairs[:, 1]]
@@ -295,7 +295,7 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
 def _multinomial_tile(
     y: Array, eta: Array, t: Array, log_p: Array, slope: Array
 ) -> None:
-    """log p = sum_k y_k f_k - n log sum exp f with f = C eta, its slope over eta C' (y - n p)."""
+    """log p = sum_k y_k f_k - n log sum exp f with f = C eta; its slope over eta is C' (y - n p)."""
     tile_of_counts(y.T, _trials(y), eta, t, log_p, slope)
 
 
@@ -326,7 +326,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     reference : level, optional
         The base class of the log odds; without it the first.
     symmetric : bool
-        Whether every class has its own coefficients, none being the base.
+        Whether every class has its own coefficients, without a base class.
 
     Examples
     --------
@@ -418,7 +418,7 @@ def _counts(values: Array) -> Array:
 def _categorical_tile(
     y: Array, eta: Array, t: Array, log_p: Array, slope: Array
 ) -> None:
-    """f = C eta with C (K, m) in t, row by row; log p = f_y - log sum exp f, its slope over eta C' (e_y - p)."""
+    """f = C eta with C (K, m) in t, row by row; log p = f_y - log sum exp f, with the slope C' (e_y - p) over eta."""
     b = y.shape[0]
     counts = np.zeros((t.size // eta.shape[0], b))
     for k in range(counts.shape[0]):
@@ -441,11 +441,11 @@ class Categorical(OneOfClasses, SoftmaxLikelihood):
     Parameters
     ----------
     levels : tuple
-        The classes, in order; classes that no row has are left out. Without them the declared or sorted levels of the response.
+        The classes, in order; classes without rows are left out. The default is the declared or sorted levels of the response.
     reference : level, optional
         The base class of the log odds; without it the first.
     symmetric : bool
-        Whether every class has its own coefficients, none being the base.
+        Whether every class has its own coefficients, without a base class.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""The class probabilities of many draws in one compiled pass over each row, with the draws contiguous in memory: a third of the time of
-NumPy's calls, and two threads do not wait for each other. This module imports numba, which compiles the code of `softmax_scores` but does
+"""The class probabilities of many draws in one compiled pass over each row, with the draws contiguous in memory. This takes a third of
+the time of NumPy's calls, and two threads do not wait for each other. This module imports numba, which compiles the code of `softmax_scores` but does
 not notice changes there: touch this file too.
 """
 

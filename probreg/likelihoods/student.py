@@ -77,7 +77,7 @@ def _evaluate_row_with_nu(
 
 
 def _log_peak(nu: Any) -> tuple[Any, Any]:
-    """log f(0) and x (psi(x + 1/2) - psi(x)), x = nu / 2: its slope over log nu is less by 1/2."""
+    """log f(0) and x (psi(x + 1/2) - psi(x)), x = nu / 2; this minus 1/2 is the slope of log f(0) over log nu."""
     # log f(0) = log Gamma(x + 1/2) - log Gamma(x) - (log x + log 2 pi) / 2
     sums, ones = rising_sums(0.5, 0.5 * nu)
     return sums - 0.5 * LOG_2PI, ones
@@ -94,7 +94,7 @@ class StudentT(StandardStudent, LocationScaleLikelihood):
     """Heavy-tailed noise, y = eta + sigma t with t Student-t on nu degrees of freedom.
 
     sigma is a scale; the standard deviation is sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
-    concave in eta, so that a maximum found may be a local one.
+    concave in eta, so that Newton's method may find a local maximum.
 
     With `nu=None` the degrees of freedom are a nuisance parameter with a proper prior, by default `priors.Gamma(2, 0.1)` (Juárez & Steel
     2010); `aux={"nu": ...}` states another one. A mode maximises the likelihood times this prior over log nu. It is a local maximum,

@@ -35,7 +35,7 @@ def _logistic(r: float, t: Array) -> tuple[float, float]:
 
 
 class _ExtremeValue(LogLocationScaleLikelihood):
-    """log y = eta + s e with P(e > r) = exp(-e^r): proportional hazards and accelerated failure times in one."""
+    """log y = eta + s e with P(e > r) = exp(-e^r): proportional hazards and accelerated failure times in one model."""
 
     concave = True  # in eta
     standard_information = 1.0
@@ -68,7 +68,7 @@ class _ExtremeValue(LogLocationScaleLikelihood):
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Weibull(_ExtremeValue):
-    """Positive times with log y = eta + scale e, e of the extreme value distribution: P(Y > y) = exp(-(y / exp(eta))^(1 / scale)).
+    """Positive times with log y = eta + scale e, where e has the extreme value distribution: P(Y > y) = exp(-(y / exp(eta))^(1 / scale)).
 
     The shape is 1 / scale; the hazard increases if scale < 1. exp(coefficient) multiplies every quantile of the time, and
     exp(-coefficient / scale) the hazard. The mean is exp(eta) Gamma(1 + scale). For censored times write
@@ -117,7 +117,7 @@ class Exponential(_ExtremeValue):
 class LogLogistic(LogLocationScaleLikelihood):
     """Positive times with log y = eta + scale e, e logistic: P(Y > y) = 1 / (1 + (y / exp(eta))^(1 / scale)).
 
-    exp(eta) is the median, and predictions are of it, because the mean is infinite for scale >= 1. The hazard
+    exp(eta) is the median. Predictions are medians, because the mean is infinite for scale >= 1. The hazard
     increases and then decreases if scale < 1.
 
     References

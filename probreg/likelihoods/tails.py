@@ -1,4 +1,4 @@
-"""Standard distribution functions F with their digits in both tails: of binary, ordered and censored responses.
+"""Standard distribution functions F that are accurate in both tails, for binary, ordered and censored responses.
 
 F is the inverse of a link. `TAILS` has functions of arrays. In compiled code `tails(r)` returns log F, f / F, log(1 - F) and f / (1 - F),
 and `interval` is written for any of them.
@@ -121,7 +121,7 @@ def interval(a: float, b: float) -> tuple[float, float, float]:
         return below, 0.0, rate
     below_a, _, above_a, hazard_a = tails(a)
     below_b, _, above_b, hazard_b = tails(b)
-    # from the tail with the smaller probabilities
+    # computed in the tail with the smaller probabilities
     if above_a < below_b:
         log_p = above_a + log(-expm1(above_b - above_a))
     else:
@@ -180,14 +180,14 @@ def log_change(
 
 
 class Tails(NamedTuple):
-    """Functions of eta that keep their digits where the probability p is near 0 or 1."""
+    """Functions of eta that are accurate if the probability p is near 0 or 1."""
 
     log_p: Elementwise
     log_q: Elementwise  # q = 1 - p
     rate_p: Elementwise  # p' / p
     rate_q: Elementwise  # p' / q
     bend: Elementwise  # p'' / p'
-    steepest: Elementwise  # the e of the largest p(e + d) - p(e), d > 0
+    steepest: Elementwise  # the e that maximises p(e + d) - p(e), d > 0
 
     # log p, p' / p, log q and p' / q of a number, for compiled code
     compiled: Callable[[float], Four]
@@ -214,7 +214,7 @@ class Tails(NamedTuple):
         return log_change(self.log_p, self.log_q, upper, lower)
 
     def slopes_of_change(self, upper: Array, lower: Array) -> tuple[Array, Array]:
-        """The slopes of `log_change` over `upper`, and minus that over `lower`; 0 at an infinite end."""
+        """The slope of `log_change` over `upper`, and minus the slope over `lower`; 0 at an infinite end."""
         with np.errstate(all="ignore"):
             p, q = self.log_p(upper), self.log_q(lower)
             by_p = p < q
@@ -346,7 +346,7 @@ def symbolic_log_q(link: str, r: Any) -> Any:
 
 
 def _symbolic_log_ndtr(z: Any) -> Any:
-    """log Phi(z), by erfc where it is larger than the smallest numbers."""
+    """log Phi(z), by erfc if this does not underflow."""
     import pytensor.tensor as pt
     from pymc.distributions.dist_math import normal_lcdf
 

@@ -46,7 +46,7 @@ bounded_count_row: Any = None
 
 
 def _truncated_row(y: float, eta: float, t: Array) -> Row:
-    # t: of the base, then v of the ends
+    # t: the settings of the base, then v of the ends
     log_p, slope, over_scale = row(y, eta, t)
     inside = slopes_of_ends((t[-2] - eta) / t[0], (t[-1] - eta) / t[0], t[0])
     return log_p - inside[0], slope - inside[1], over_scale - inside[2]
@@ -71,7 +71,7 @@ def _aux_of_rows(chosen: Array, aux: AuxValues) -> dict[str, Array]:
 
 
 def condition_on_complement(count: Row, outside: Row) -> Row:
-    """log p of a count given that it is not outside, and its slopes, from the rows log p of the count and L = log P(outside) of the base.
+    """log p of a count given that it is inside, and its slopes, from log p of the count and L = log P(outside) under the base.
 
     d log(1 - e^L) = -dL / (e^-L - 1).
     """
@@ -160,7 +160,7 @@ class Truncated(OfBase):
 
     @property
     def concave(self) -> bool:  # type: ignore[override]
-        # an exponential family by its canonical link remains one
+        # a truncated exponential family with its canonical link is an exponential family
         return isinstance(self.base, ExponentialFamily) and self.base.canonical
 
     def __post_init__(self) -> None:
@@ -211,13 +211,13 @@ class Truncated(OfBase):
         return (*self.base.constants, *ends)
 
     def _ends(self) -> tuple[Array, Array]:
-        """Return a and b with P(a < Y <= b) = P(lower <= Y <= upper): for counts a is below the first one."""
+        """Return a and b with P(a < Y <= b) = P(lower <= Y <= upper): for counts a is below the first count."""
         low = np.ceil(self.lower) - 1.0 if self.base.is_discrete else self.lower
         return np.full(1, low), np.full(1, self.upper)
 
     def saturated_predictor(self, y: Array, **aux: Any) -> Array:
         centre = self.base.saturated_predictor(y, **aux)
-        # 40 to each side are the limit of counts to all digits, and farther off the score is rounding error
+        # at 40 to each side counts have their limit to all digits, and beyond it the score is rounding error
         reach = 40.0 if self.base.is_discrete else INFINITE_PREDICTOR
         far = reach * np.asarray(self.base.noise(aux))[..., None]
         return self.find_zero_score(y, centre - far, centre + far, **aux)
@@ -237,7 +237,7 @@ class Truncated(OfBase):
     def joint_information(self, eta: Array, **known: Any) -> Array | None:
         if self.base.is_discrete:
             return super().joint_information(eta, **known)
-        # the integral over probabilities, where the curvature may be infinite at 0 and 1: the double exponential rule
+        # the integral over probabilities by the double exponential rule, because the curvature may be infinite at 0 and 1
         # (Takahasi & Mori 1974)
         step = 0.15
         points = np.arange(-20, 21) * step
@@ -263,7 +263,7 @@ class Truncated(OfBase):
 
     def sample(self, rng: Generator, eta: Array, **aux: Any) -> Array:
         y = np.array(self.base.sample(rng, eta, **aux), dtype=float)
-        # of the family, for rows with at least a few percent of it inside
+        # draws of the family, for rows with at least a few percent of their probability inside
         most_draws = 100
         for _ in range(most_draws):
             outside = (y < self.lower) | (y > self.upper)
@@ -280,7 +280,7 @@ class Truncated(OfBase):
         return y
 
     def _quantile(self, prob: Array, eta: Array, aux: AuxValues) -> Array:
-        """Return the quantiles (n,) of a continuous response by bisection, to all digits also where the interval is rare."""
+        """Return the quantiles (n,) of a continuous response by bisection, to all digits, also if the interval has a small probability."""
         halvings = 100
         smallest = 0.0 if self.base.support == "positive" else -np.inf
         lower = max(self.lower, smallest)
@@ -290,7 +290,7 @@ class Truncated(OfBase):
             return np.asarray(self.cdf(y, eta, **aux) < prob)
 
         def move_end(end: float, step: float, on_its_side: bool) -> Array:
-            """Move an infinite end away from the other one until the quantile lies between them."""
+            """Move an infinite end away from the other end until the quantile lies between them."""
             moved = np.full(len(prob), end)
             if np.isinf(end):
                 moved[:] = (finite or [0.0])[0] + step
@@ -353,7 +353,8 @@ class Truncated(OfBase):
         smallest = 0.0 if self.base.support == "positive" else -np.inf
         tails = [
             self.family.symbolic_tails(end, mu, **aux)
-            for end in np.array([self.lower, self.upper])  # Python's would be single
+            # a Python number would have single precision
+            for end in np.array([self.lower, self.upper])
             if smallest < end < np.inf
         ]
         if len(tails) == 2:

@@ -1,4 +1,4 @@
-"""Counts with more zeros, or fewer, than their family has: zero inflation and hurdles.
+"""Counts with more or fewer zeros than their family: zero inflation and hurdles.
 
 Both are mixtures of a point mass at 0 with a distribution of the other counts, the family itself or the family truncated above 0.
 """
@@ -119,7 +119,7 @@ class ZeroMixture(OfBase, MayDiverge):
     without_zeros: ClassVar[str]
 
     def __post_init__(self) -> None:
-        # what is no likelihood has the error of a field
+        # other values get the usual error of a field
         if isinstance(self.base, Likelihood) and not isinstance(
             self.base, CountLikelihood
         ):
@@ -130,7 +130,7 @@ class ZeroMixture(OfBase, MayDiverge):
 
     @property
     def part(self) -> IntervalLikelihood | Truncated:
-        """The distribution of counts that are no extra zeros."""
+        """The distribution of counts that are not extra zeros."""
         return self.family
 
     def log_zero(self, eta: Array, values: AuxValues) -> Array:
@@ -138,7 +138,7 @@ class ZeroMixture(OfBase, MayDiverge):
         return self.base.log_prob(np.zeros(eta.shape[-2:-1]), eta, **values)
 
     def log_kept(self, eta: Array, values: AuxValues) -> Any:
-        """log P(a count of the base is one of `part`)."""
+        """log P(a count of the base is a possible value of `part`)."""
         return 0.0
 
     def draw_part(self, rng: Generator, eta: Array, values: AuxValues) -> Array:
@@ -211,7 +211,7 @@ class ZeroMixture(OfBase, MayDiverge):
         return np.where(np.asarray(y) == 0, zero, count) - np.logaddexp(0.0, u)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        # with v = (g, -1) of the part's gradient g and u: q H'' + q (1 - q) v v', and the curvature of log(1 + w)
+        # with v = (g, -1), g the part's gradient and -1 for u: q H'' + q (1 - q) v v', and the curvature of log(1 + w)
         u, values = _split(aux)
         with np.errstate(invalid="ignore"):
             # the probability that a count is a draw of `part`
@@ -258,7 +258,8 @@ class ZeroMixture(OfBase, MayDiverge):
     def information(self, eta: Array, **aux: Any) -> Array:
         u, values = _split(aux)
         zero = np.zeros(eta.shape[-2])
-        with np.errstate(all="ignore"):  # counts that are almost sure to be 0, or not
+        # counts that are almost surely 0, or almost surely not
+        with np.errstate(all="ignore"):
             c = self.lost_share(self.base.log_prob(zero, eta, **values), u)
             zero_part = c * self.family.score(zero, eta, **values)[..., 0] ** 2
         information = self.family.information(eta, **values)[..., 0, 0]
@@ -388,7 +389,7 @@ class Hurdle(ZeroMixture):
         def values_of_zeros() -> dict[str, Any]:
             return {a: v[zeros] for a, v in values.items()}
 
-        # rejection, then inversion where a count above 0 is rare
+        # rejection, then inversion if a count above 0 is rare
         for _ in range(100):
             y[zeros] = self.base.sample(rng, eta[zeros], **values_of_zeros())
             zeros = zeros[y[zeros] == 0]

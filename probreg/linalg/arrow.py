@@ -82,13 +82,13 @@ class Arrow:
         return in_border + (self.T.numbers if isinstance(self.T, Arrow) else r * r)
 
     def at(self, s: int | NDArray[np.intp]) -> "Arrow":
-        """Return one of several arrows, or some of them; one with a sparse border is the only one."""
+        """Return one of several arrows, or some of them; with a sparse border there is only one."""
         if scipy.sparse.issparse(self.C):
             return self
         return Arrow.of_factors(self.L[s], self.C[s], self.T[s])
 
     def leading_part(self, k: int) -> "Arrow":
-        """Return the factor of the arrow with the first k columns of the border alone."""
+        """Return the factor of the arrow with only the first k columns of the border."""
         arrow = copy.copy(self)
         arrow.C = self.C[..., :k]
         if isinstance(self.T, Arrow):
@@ -117,7 +117,7 @@ class Arrow:
         return self.solve_transposed(*self.half(a, c))
 
     def solve_transposed(self, a: Array, c: Array) -> tuple[Array, Array]:
-        """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
+        """[[L', C], [0, T']]^-1 of columns; standard normal columns give draws from N(0, H^-1)."""
         c = _solve_corner(self.T, c, transposed=True)
         G, K, _ = self.shape
         across = _multiply(self.C, c)
@@ -127,7 +127,7 @@ class Arrow:
 
     def inverse(self) -> tuple[Array, Array, Array]:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, r) and corner (r, r), of one arrow with a dense border."""
-        # with N = L'^-1 C T'^-1 they are L'^-1 L^-1 + N N', -N T^-1 and T'^-1 T^-1
+        # with N = L'^-1 C T'^-1 the three parts are L'^-1 L^-1 + N N', -N T^-1 and T'^-1 T^-1
         Ti = inverse_upper(self.T.T).T
         N = solve_blocks(self.L, (self.C @ Ti.T).reshape(*self.shape), transposed=True)
         Li = _invert_blocks(self.L)
@@ -163,7 +163,7 @@ def blocks_of(blocks: Array) -> Any:
 
 
 def _factor_corner(S: Array, blocks: tuple[int, int] | None) -> Any:
-    """T with S = T T': an arrow if the first columns of S are g blocks of s with zero entries between them."""
+    """T with S = T T'. It is an arrow if the first columns of S are g blocks of size s with zeros between them."""
     if blocks is not None:
         g, s = blocks
         q = g * s

@@ -58,7 +58,7 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
     >>> map_blocks(lambda rows: (x[rows].sum(), (x[rows] ** 2).sum()), [slice(0, 3), slice(3, 5)])
     (array(10.), array(30.))
     """
-    max_parts = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
+    max_parts = 8  # every machine adds blocks in this number of groups, so that sums do not depend on the number of cores
     if len(blocks) == 1:
         with one_blas_thread():
             return _add([fn(blocks[0])])
@@ -68,7 +68,7 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
 
 
 def on_all_cores[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
-    """fn(item) of every item, in their order, by threads with BLAS kept to one each. The conditions on `fn` are as in `map_blocks`.
+    """Return fn(item) of every item, in their order, by threads with one BLAS thread each. The conditions on `fn` are as in `map_blocks`.
 
     >>> on_all_cores(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
@@ -85,7 +85,7 @@ def on_all_cores[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
 
 
 def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
-    """The sums over blocks of rows of the arrays fn(rows, X[rows]) returns: one pass over X, each block read once.
+    """Return the sums of the arrays that fn(rows, X[rows]) returns, over blocks of rows: one pass over X reads each block once.
 
     >>> X = np.ones((6, 2))
     >>> sum_over_blocks(X, lambda rows, block: (block.sum(axis=0), block.T @ block))[0]
@@ -114,7 +114,7 @@ def threads() -> int:
 
 @contextmanager
 def limit_threads(count: int | None) -> Iterator[None]:
-    """Limit the threads inside the block to `count`; None changes nothing. Results do not depend on it, to the last bit.
+    """Limit the threads inside the block to `count`; None changes nothing. Results are the same to the last bit.
 
     >>> with limit_threads(1):
     ...     threads()
@@ -149,7 +149,7 @@ def one_blas_thread() -> Iterator[None]:
     ...     print(np.linalg.cholesky(np.eye(2)).trace())
     2.0
     """
-    if _alone.get():  # within another such context, which keeps the limit until it ends
+    if _alone.get():  # inside another such context, which keeps the limit until it ends
         yield
         return
     token = _alone.set(True)

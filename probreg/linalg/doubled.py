@@ -1,6 +1,6 @@
 """Sums and products with twice the digits of double precision, and the refinement of least squares by them.
 
-A number is a pair of doubles, high + low. All additions and products of doubles used here have rounding errors that are doubles
+A number is a pair of doubles, high + low. The rounding errors of all additions and products of doubles here are doubles
 themselves (error-free transformations), so that the digits are the same on every machine. Sources: Dekker 1971; Ogita,
 Rump & Oishi 2005; Bjorck 1967 for the refinement.
 """
@@ -23,7 +23,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     >>> two_sum(np.float64(1.0), np.float64(2.0**-60))
     (np.float64(1.0), np.float64(8.673617379884035e-19))
     """
-    # Knuth: e = (a - (s - t)) + (b - t) with t = s - a is exact whatever the sizes of a and b.
+    # Knuth: e = (a - (s - t)) + (b - t) with t = s - a is exact for any sizes of a and b.
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -126,8 +126,8 @@ def refine(
 ) -> tuple[Array, float] | None:
     """The solution of X'W(y - X b) + c = 0, that is least squares for c = 0, and r'W r, from b and sums(high, low).
 
-    Corrections d with R'R d = X'W r + c, the residuals r in doubled precision: each gains a factor of 1 / (eps cond(R)) or
-    so, to the last digit of each coefficient wherever R has any right digit. R'R = X'WX; None if they do not shrink.
+    Corrections d solve R'R d = X'W r + c with R'R = X'WX and residuals r in doubled precision. Each correction divides the error by
+    about 1 / (eps cond(R)), down to the last digit of each coefficient if R has any right digit. None if they do not shrink.
     """
     passes = 8
     last_digit = 2.0**-56  # of a coefficient: smaller corrections do not change it
@@ -141,7 +141,7 @@ def refine(
         half = solve_upper(R, solution.slope + c, transpose=True)
         d = np.asarray(solve_upper(R, half), dtype=float)
         size = float(half @ half)
-        # as small as they get, or no correction at all
+        # the corrections are as small as possible, or do not help
         if last < np.inf and not size <= last / 4:
             fitted = np.asarray(R @ high, dtype=float)
             if last <= floor * float(fitted @ fitted):

@@ -26,7 +26,7 @@ def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:
     if not R.size:
         return np.array(b)
     if np.result_type(R, b) != np.longdouble:
-        # LAPACK itself: checks of SciPy take longer than a small system; one stored by rows is the lower one of its transpose
+        # LAPACK itself, because SciPy's checks take longer than a small system; a matrix stored by rows is the transposed lower one
         by_rows = not R.flags.f_contiguous
         x, info = lapack.dtrtrs(
             R.T if by_rows else R, b, lower=by_rows, trans=transpose != by_rows
@@ -163,10 +163,10 @@ class ColumnRank:
 def rank_of(R: Array, tol: float = 2.0**-43) -> ColumnRank:
     """The numerical rank of the columns of R (p, p) upper triangular, earlier columns kept before later ones.
 
-    Columns are scaled to unit norm. Column j counts as a combination sum_k b_k x_k of earlier kept columns when what is
-    left of it is at most tol (1 + sum_k |b_k|): no more than errors of relative size tol in these columns explain. That
-    is so exactly when column j of R^-1 has 1-norm at least 1/tol. The default, 2^-43 = 1.1e-13, allows some 500 roundings
-    in making the columns, and leaves the powers 0 to 10 of NIST's Filip (where the norm is 4e9) full rank.
+    Columns are scaled to unit norm. Column j counts as a combination sum_k b_k x_k of earlier kept columns if its
+    residual is at most tol (1 + sum_k |b_k|), the effect of errors of relative size tol in these columns. This
+    is equivalent to a 1-norm of at least 1/tol of column j of R^-1. The default, 2^-43 = 1.1e-13, allows about 500 rounding
+    errors in the columns, and the powers 0 to 10 of NIST's Filip (with the norm 4e9) keep full rank.
 
     >>> rank_of(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 0.0, 1e-16]])).combos
     array([[1., 2.]])
@@ -218,7 +218,7 @@ def _combination(S: Array, retained: Array, dropped: list[int]) -> Array:
 
 
 def merge(F1: Array, F2: Array) -> Array:
-    """The factor of the rows behind F1 and F2 together: F'F = F1'F1 + F2'F2.
+    """The factor of all rows of F1 and F2: F'F = F1'F1 + F2'F2.
 
     >>> merge(np.array([[3.0]]), np.array([[4.0]]))
     array([[5.]])
@@ -227,7 +227,7 @@ def merge(F1: Array, F2: Array) -> Array:
 
 
 def downdate(F1: Array, F2: Array) -> Array:
-    """The factor of the rows behind F1 without those behind F2: F'F = F1'F1 - F2'F2.
+    """The factor of the rows of F1 without the rows of F2: F'F = F1'F1 - F2'F2.
 
     Raises ValueError if the difference is not positive semidefinite, because the rows cannot have been part of F1.
 
@@ -236,7 +236,7 @@ def downdate(F1: Array, F2: Array) -> Array:
     """
     scale = norms(F1)
     A, B = (np.asarray(F / scale, dtype=np.longdouble) for F in (F1, F2))
-    # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
+    # I - P'P with P = F2 F1^-1 loses no digits if F1 is ill-conditioned
     if rank_of(A).rank == len(A):
         P = solve_upper(A, B.T, transpose=True).T
         # A'A - B'B = A'(1 - P'P)A = (L A)'(L A) with L'L = 1 - P'P.
@@ -249,7 +249,7 @@ def downdate(F1: Array, F2: Array) -> Array:
 
 
 def root_of_curvature(H: Array) -> Array | None:
-    """Upper triangular K with K K' = H^-1; None where H is not positive definite."""
+    """Upper triangular K with K K' = H^-1; None if H is not positive definite."""
     if not np.isfinite(H).all():
         return None
     scaled, d = unit_diagonal(H)
@@ -305,18 +305,18 @@ class Reduction:
 def triangular(
     X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None
 ) -> Array:
-    """The upper triangular F (q, q), diagonal >= 0, with F'F = A' diag(w) A for A = [X y] of q columns.
+    """The upper triangular F (q, q), diagonal >= 0, with F'F = A' diag(w) A for A = [X y] with q columns.
 
     X (n, p), y (n,) or (n, k), weights (n,) >= 0. Three ways, chosen by size and by the condition number of the columns of X
     scaled to unit norm:
 
     - n q^2 <= 2e5: Householder QR in extended precision; F is then `longdouble`.
-    - condition below 1e7: Cholesky factor of the Gram matrix; once if the condition is below 30, and the columns of y are
-      then refined on their residuals unless they are far from the span of X; else a second time for X R^-1 (CholeskyQR2).
-    - otherwise, for exact collinearity and for at most two rows by column: Householder QR of one block of rows after the other (TSQR).
+    - condition below 1e7: Cholesky factor of the Gram matrix. If the condition is below 30, one factor is enough, and the columns of
+      y are refined on their residuals unless they are far from the span of X; else a second factor, of X R^-1 (CholeskyQR2).
+    - otherwise, for exact collinearity and for at most two rows per column: Householder QR of one block of rows after the other (TSQR).
 
     All three have the accuracy of QR; exact collinearity leaves diagonal elements of the size of rounding error. Columns
-    need not be scaled. Values that are not finite come out as an F that is not.
+    need not be scaled. If values are not finite, F is not finite.
     Sources: Yamamoto et al. (2015) for CholeskyQR2, Demmel et al. (2012) for TSQR, Bjorck (1987) for the refinement.
 
     >>> triangular([[3.0, 1.0], [4.0, 1.0]]).astype(float)
@@ -344,7 +344,7 @@ def reduce_rows(
     w = None if weights is None else np.asarray(weights, dtype=float)
     ones = np.ones(len(X)) if w is None else w
     q = X.shape[1] + Y.shape[1]
-    # values that are not finite come out in F, where the caller finds them
+    # values that are not finite are also in F, where the caller finds them
     with np.errstate(all="ignore"):
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y]).astype(np.longdouble)
@@ -467,7 +467,7 @@ def _residual_pass(
 
 
 def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
-    """The Cholesky factor of G and the condition number of that factor with unit columns, of 1-norm or 2-norm the smaller."""
+    """The Cholesky factor of G and the condition number of this factor with unit columns, the smaller one of 1-norm and 2-norm."""
     scale = np.sqrt(np.diag(G))
     if not np.all((scale > 0) & (scale < np.inf)):
         return None, np.inf
@@ -477,7 +477,7 @@ def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
     except np.linalg.LinAlgError:
         return None, np.inf
     condition = 1 / max(lapack.dtrcon(R)[0], 1e-300)
-    # the 1-norm grows with p for columns that are as good as independent
+    # the 1-norm grows with p also for nearly orthogonal columns
     if WELL < condition <= WELL * len(R):
         condition = min(condition, _condition_2(R))
     return R * scale, condition
@@ -487,8 +487,8 @@ def _condition_2(R: Array) -> float:
     """An upper bound of the condition number of R (p, p) in the 2-norm, at most (4.5 sqrt(p))^(1/8) too large: 1.9 at p = 2,000.
 
     Power iteration from 8 random directions. For a unit vector v and C = R'R with first eigenvector u, |C^k v|^(1/k) is at most the
-    norm of C, and at least that times |v'u|^(1/k). P(|v'u| < t) < 0.8 t sqrt(p), which to the power of 8 is 1e-6 at t = 0.22 / sqrt(p)
-    (Dixon 1983): two R in a million have a larger condition.
+    norm of C, and at least this norm times |v'u|^(1/k). P(|v'u| < t) < 0.8 t sqrt(p); the power of 8 of this is 1e-6 at t = 0.22 / sqrt(p)
+    (Dixon 1983), so that two R in a million have a larger condition number.
     """
     p = len(R)
     n_steps = 8

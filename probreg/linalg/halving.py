@@ -6,7 +6,7 @@ Array = np.ndarray
 
 
 def halvings(point: Array, step: Array) -> Array:
-    """The shares 1, 1/2, 1/4, ... of a step that are tried: until it is rounding relative to the point, and 40 at least.
+    """Yield the shares 1, 1/2, 1/4, ... of a step, until the step is rounding relative to the point, and at least 40 shares.
 
     If a likelihood is flat, Newton's step may be too long by any factor, so that no fixed number of halvings is enough.
 

@@ -2,7 +2,7 @@
 
 vec(beta) runs row by row: entry j m + k is the coefficient of column j in predictor k, beta (p, m). A map of columns
 beta = A gamma is vec(beta) = (A kron I_m) vec(gamma); a map of predictors, reported = beta D', is (I_p kron D) vec(beta).
-Nuisance parameters, on their logs, follow the coefficients and no such map moves them.
+The logs of nuisance parameters follow the coefficients; these maps do not change them.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def between_outcomes(M: Array, D: Array) -> Array:
 
 
 def with_aux(M: Array, a: int) -> Array:
-    """diag(M, I_a): a map of coefficients that leaves a nuisance parameters behind them as they are.
+    """diag(M, I_a): a map of coefficients that does not change the `a` nuisance parameters after them.
 
     >>> with_aux(np.array([[2.0, 3.0]]), 1)
     array([[2., 3., 0.],

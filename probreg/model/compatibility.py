@@ -124,8 +124,8 @@ class Choices:
 def notes_on_empty_classes(
     likelihood: Likelihood, bound: Likelihood, declared: Sequence[Level] | None
 ) -> tuple[str, ...]:
-    """Return a note on the classes of the likelihood that no row has, so that they are left out of the `bound` one; levels declared in
-    the data have their own note."""
+    """Return a note on the classes of the likelihood that no row has: the `bound` likelihood leaves them out. Levels declared
+    in the data have their own note."""
     if not isinstance(likelihood, OfClasses):
         return ()
     used = {*bound.levels, *(declared or ())}
@@ -159,8 +159,8 @@ class AbsentOutcomeError(DataError):
 
 
 def require_outcomes(model: Any) -> None:
-    """Raise DataError where an outcome occurs in no row and a parameter that it sends to infinity has a flat prior: the intercept, or
-    the dispersion of counts that are all zero, p(0) = (1 + alpha mu)^(-1 / alpha) -> 1."""
+    """Raise DataError if an outcome occurs in no row and a parameter with a flat prior goes to infinity for this reason: the
+    intercept, or the dispersion of counts that are all zero, p(0) = (1 + alpha mu)^(-1 / alpha) -> 1."""
     design = model.design
     likelihood = model.likelihood
     if not isinstance(likelihood, MayDiverge):
@@ -198,7 +198,7 @@ def require_outcomes(model: Any) -> None:
 
 def _require_variation(model: Any) -> None:
     """Raise DataError for a constant response if the noise scale has the flat default prior: its estimate is zero. The posterior
-    exists under a proper prior of the scale, at a known scale, or if all priors are in units of it."""
+    exists if the scale is known or has a proper prior, or if all priors are in units of the scale."""
     design = model.design
     y = design.sample.observed
     constant = len(y) > 0 and y.ndim == 1 and y.min() == y.max()
@@ -216,8 +216,8 @@ def _require_variation(model: Any) -> None:
 
 
 def require_units(design: Design) -> None:
-    """Raise DataError for a column that varies by so little that the square of its spread is below double precision."""
-    smallest = 1e-150  # a spread with a square that is hardly a number
+    """Raise DataError for a column with so little variation that the square of its spread underflows."""
+    smallest = 1e-150  # the square of a smaller spread underflows
     if not design.sample.n:
         return
     scale = design.basis.scale
@@ -275,7 +275,7 @@ def require_proper_aux(likelihood: Likelihood, aux: AuxLike) -> None:
 
 
 def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array]:
-    """Return the design and the response without rows of weight zero, which are no observations and must not shape levels or scales.
+    """Return the design and the response without rows of weight zero, which are no observations and must not affect levels or scales.
 
     Sampling weights are normalised to sum to the number of rows.
     """
@@ -321,10 +321,10 @@ def with_formulas(likelihood: Likelihood, design: Design, rows: Any) -> Likeliho
 def weights_of_rows(
     model_design: Design, data: Any, weights: Any
 ) -> tuple[WeightKind, Any]:
-    """The kind and the values (n,) of the weights of new rows with their response, None where there are none.
+    """Return the kind and the values (n,) of the weights of new rows with a response; the values are None without weights.
 
-    Without `weights` they are read from the column that the model's weights come from. DataError where it is missing, and
-    where the model's weights were given as an array, which has no values for new rows.
+    Without `weights` they are read from the column of the model's weights. Raise DataError if this column is missing, or if
+    the model's weights were given as an array, which has no values for new rows.
     """
     kind, values = read_weights(weights)
     if values is None:
@@ -350,7 +350,7 @@ def weights_of_rows(
 
 
 def has_array_weights(design: Design) -> bool:
-    """Whether the rows have weights that are no column of the table."""
+    """Whether the rows have weights that do not come from a column of the table."""
     is_weighted = (
         design.weights is not None
         or design.precision is not None
@@ -362,9 +362,9 @@ def has_array_weights(design: Design) -> bool:
 def with_precision(
     design: Design, weights: Any, data: Any, likelihood: Likelihood, kind: WeightKind
 ) -> Design:
-    """New rows with the precisions that they are given, or that the model's column of precisions has for them.
+    """Return new rows with the given precisions, or with precisions from the model's column of precisions.
 
-    `kind` is the kind of the model's weights. DataError for weights of another kind than precisions.
+    `kind` is the kind of the model's weights. Raise DataError for weights that are not precisions.
     """
     if weights is None:
         name = getattr(design.recipe, "weights", None)
@@ -397,8 +397,9 @@ def with_precision(
 
 
 def check_design(design: Design, likelihood: Likelihood) -> None:
-    """Raise DataError for a column that has the name of a nuisance parameter or no text as name, and for an offset of another width than
-    the linear predictors; Incompatible for precisions without a noise scale and for an offset of a symmetric softmax."""
+    """Raise DataError for a column with the name of a nuisance parameter or with a name that is no text, and for an offset that does not
+    have one column or one for each linear predictor. Raise Incompatible for precisions without a noise scale and for an offset of a
+    symmetric softmax."""
     for column in design.columns:
         require_unicode(column)
     shared = set(design.columns) & set(likelihood.nuisance)
@@ -431,8 +432,8 @@ def check_design(design: Design, likelihood: Likelihood) -> None:
 
 
 def _is_basis_invariant(prior: Prior, q: int) -> bool:
-    """Whether a prior of q columns is the same in every basis of a symmetric softmax: rotations leave it alone, as a normal one given
-    hyperparameters that all linear predictors share, or it is of the coefficients of all classes."""
+    """Whether a prior of q columns is the same in every basis of a symmetric softmax. It is if rotations do not change it, for example a
+    normal prior with hyperparameters that all linear predictors share, or if it is a prior of the coefficients of all classes."""
     if isinstance(prior, ProximalPrior):
         return prior.remove_common_shift(np.zeros((q, 2))) is not None
     if isinstance(prior, LatentPrior):
@@ -443,7 +444,7 @@ def _is_basis_invariant(prior: Prior, q: int) -> bool:
 def check_joint(
     prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]
 ) -> None:
-    """Incompatible for priors that mean nothing under this likelihood."""
+    """Raise Incompatible for priors that have no meaning under this likelihood."""
     jeffreys = any(isinstance(b.prior, FisherPrior) for b in prior.blocks)
     if jeffreys and not likelihood.exact_information:
         raise Incompatible(

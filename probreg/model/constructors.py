@@ -1,6 +1,6 @@
-"""The ways to a model: from a formula and a table, from arrays, and from rows that stay where they are.
+"""Constructors of models: from a formula and a table, from arrays, and from rows that stay in files, blocks or dask.
 
-Each reads the data into a design, binds the likelihood to the response, and hands both to the model it makes.
+Each reads the data into a design, binds the likelihood to the response, and makes the model from both.
 """
 
 from abc import ABC, abstractmethod
@@ -65,11 +65,11 @@ class FromData(ABC):
         prior: PriorLike,
         aux: AuxLike,
     ) -> Self:
-        """Return the model of a design with its response, and of a likelihood with its levels."""
+        """Return the model of a design and a likelihood: the design gets the response, and the likelihood its levels."""
 
     @classmethod
     def _from_choices(cls, choices: Choices, read: tuple[Design, Likelihood]) -> Self:
-        """The model of rows that were read, and of the choices made for it."""
+        """Return the model of a design, a response and the user's choices."""
         return cls._from_design(*read, choices.prior, choices.aux)
 
     @classmethod
@@ -94,8 +94,8 @@ class FromData(ABC):
         ----------
         formula : str or mapping of str to str
             Response and terms, or one formula for each linear predictor: `{"y": "y ~ x", "log sigma": "~ z"}` names the
-            parameters of the likelihood (`likelihood.parameters`) that have columns of their own. `p(successes, trials) ~ x`
-            counts trials and `counts(a, b, c) ~ x` classes, a row being one observation. `cens(time, event)`,
+            parameters of the likelihood (`likelihood.parameters`) that have their own columns. `p(successes, trials) ~ x`
+            counts trials and `counts(a, b, c) ~ x` counts classes; a row is one observation. `cens(time, event)`,
             `cens(lower, upper)` and `cens(y, lower=0)` are censored responses, and `trunc(y, lower=1)` is a truncated one.
         data : table
             pandas, polars, arrow, or a mapping from names to columns.
@@ -103,14 +103,14 @@ class FromData(ABC):
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
         weights : str or array (n,) or RowWeights, optional
             Frequencies (a column's name or an array), or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
         offset : str or array (n,), optional
-            An expression over columns, or an array; added to the linear predictor, of a softmax to each. `from_arrays` takes an array (n, m) too.
+            An expression over columns, or an array; added to the linear predictor, for a softmax to each of them. `from_arrays` also takes an array (n, m).
         event : level, optional
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
@@ -171,7 +171,7 @@ class FromData(ABC):
         reference: Level | None = None,
         response: str | None = None,
     ) -> Self:
-        """A model from a matrix X and a response y, no formula needed.
+        """A model from a matrix X and a response y, without a formula.
 
         Parameters
         ----------
@@ -184,10 +184,10 @@ class FromData(ABC):
         intercept : bool
             Whether a column of ones is put in front.
         likelihood : Likelihood or str, optional
-            Gaussian unless stated; Binomial where there are `trials`.
+            Gaussian unless stated; Binomial with `trials`.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -256,7 +256,7 @@ class FromData(ABC):
         path: str | Path | Sequence[str | Path],
         **settings: Any,
     ) -> Self:
-        """A model of rows that stay in Parquet files, read by the block: `from_files(..., format="parquet")`.
+        """A model of rows that stay in Parquet files and are read in blocks: `from_files(..., format="parquet")`.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class FromData(ABC):
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -323,7 +323,7 @@ class FromData(ABC):
         missing : {"raise", "drop"}
             "drop" omits incomplete rows and reports them in a note.
         progress : bool, optional
-            Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
+            Whether to show a progress bar of each pass; by default after a second, in a terminal or in a notebook.
 
         Returns
         -------
@@ -364,7 +364,7 @@ class FromData(ABC):
         response: str | None = None,
         progress: bool | None = None,
     ) -> Self:
-        """A model of rows that come in blocks (X, y), one at a time, with weights, offset and trials if there are any.
+        """A model of rows that come in blocks (X, y), one block at a time, optionally with weights, offset and trials.
 
         Parameters
         ----------
@@ -380,7 +380,7 @@ class FromData(ABC):
             A likelihood, or its name in `LIKELIHOODS`.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -394,7 +394,7 @@ class FromData(ABC):
         response : str, optional
             The name of y; by default the name of the column y, or "y".
         progress : bool, optional
-            Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
+            Whether to show a progress bar of each pass; by default after a second, in a terminal or in a notebook.
 
         Returns
         -------
@@ -448,10 +448,10 @@ class FromData(ABC):
         reference: Level | None = None,
         missing: Literal["raise", "drop"] = "raise",
     ) -> Self:
-        """A model of rows that stay on the workers of a dask cluster, which send sums over partitions.
+        """A model of rows that stay on the workers of a dask cluster; the workers send sums over partitions.
 
         They also send at most 20,000 evenly spaced rows. Data that dask has persisted stay in the memory of the workers;
-        other data are computed in each pass. A fit raises ProbregError when workers or client are lost. See
+        other data are computed in each pass. A fit raises ProbregError if it loses the workers or the client. See
         docs/how-to/cluster.md.
 
         Parameters
@@ -466,7 +466,7 @@ class FromData(ABC):
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -524,7 +524,7 @@ class FromData(ABC):
             from all places are included.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
+            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -532,7 +532,7 @@ class FromData(ABC):
         Returns
         -------
         Model
-            Of the pooled rows; its `moments` are the sum.
+            The model of the pooled rows; its `moments` are the sum.
 
         Raises
         ------

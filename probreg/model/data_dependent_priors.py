@@ -1,6 +1,6 @@
 """The properties of the rows for priors relative to them: standard deviations, X'WX and the Fisher information.
 
-They are computed on use, so never for a prior in raw units.
+They are computed when a prior uses them, so never for a prior in raw units.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
 
 Array = np.ndarray
-_STILL = 2e-13  # sd over size: `imprecise_columns` in units of the range, which is some 5 sds; below it a column is constant
+_STILL = 2e-13  # sd over size: the limit of `imprecise_columns` in units of the range, about 5 sds; with a smaller ratio a column is constant
 
 
 def rows_for(
@@ -53,7 +53,7 @@ def rows_for(
 
 
 def terms_of_columns(design: Design) -> tuple[str, ...]:
-    """The term of the formula that each column is of; the column itself where columns are given as they are.
+    """Return the term of the formula for each column; the column itself if there is no formula.
 
     >>> from probreg.model.model import Model
     >>> data = {"y": [0.0, 1.0, 2.0, 5.0], "g": ["a", "b", "c", "c"], "x": [1.0, 2.0, 4.0, 3.0]}
@@ -67,13 +67,13 @@ def terms_of_columns(design: Design) -> tuple[str, ...]:
 
 
 def column_spreads(design: Design) -> Array:
-    """Standard deviations (p,) of the columns with divisor N, 0 for a constant one."""
+    """Return standard deviations (p,) of the columns with divisor N, 0 for a constant column."""
     m = design.kept or design.moments
     return np.where(m.scale > _STILL * np.abs(m.mean), m.scale, 0.0)
 
 
 def moments_by_trials(design: Design, likelihood: Likelihood) -> Moments:
-    """The moments of the columns, a row of n trials counted n times: information is per trial."""
+    """Return the moments of the columns. A row of n trials counts n times, because information is per trial."""
     if not isinstance(likelihood, OfTrials):
         return design.moments
     if design.kept_by_trials is not None:
@@ -89,7 +89,7 @@ def moments_by_trials(design: Design, likelihood: Likelihood) -> Moments:
 
 
 def centred_gram(design: Design, moments: Moments) -> Array:
-    """X'WX (p, p), of columns less their means where the intercept takes those up (its own row and column are then 0)."""
+    """Return X'WX (p, p). With an intercept the columns are centred, and the intercept's own row and column are 0."""
     R = np.asarray(moments.R, dtype=float)
     if design.intercept is None:
         return R.T @ R

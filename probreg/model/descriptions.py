@@ -1,4 +1,4 @@
-"""A model and its priors as people read them: in prints, summaries, comparisons and reports."""
+"""Descriptions of a model and its priors for prints, summaries, comparisons and reports."""
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -24,11 +24,12 @@ from probreg.priors.location_scale import LocationScale
 from probreg.priors.text import WEAK, WEAK_FACTOR
 from probreg.system.terminal import few_names, shorten_names
 
-_NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
+# up to this number columns are named one by one; the second limit is for one prior of all columns
+_NAMED, _FEW = 12, 3
 
 
 def prior_line(model: Any) -> str:
-    """Describe the priors that are not flat: of coefficients, the first of many, and of nuisance parameters.
+    """Describe the priors that are not flat: the first few of coefficients, and the priors of nuisance parameters.
 
     >>> from probreg import Model
     >>> from probreg.priors import HalfNormal, Normal
@@ -55,7 +56,7 @@ def prior_line(model: Any) -> str:
 
 
 def coefficient_prior_line(model: Any) -> str:
-    """Describe the priors of coefficients that are not flat, the first of many; "flat" for a model without one."""
+    """Describe the first few priors of coefficients that are not flat; "flat" if there are none."""
     max_blocks = 4  # of columns, in one line
     groups: dict[Any, list[BlockPrior]] = {}
     for i, b in enumerate(_without_copies(model.joint.blocks)):
@@ -66,7 +67,7 @@ def coefficient_prior_line(model: Any) -> str:
         is_column = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
         is_known = not isinstance(b.prior, HierarchicalPrior)
         one_number = isinstance(prior, LocationScale) and prior.size is None
-        if is_column and is_known and one_number:  # equal priors are one entry
+        if is_column and is_known and one_number:  # equal priors share one entry
             key = prior
         groups.setdefault(key, []).append(b)
     texts = []
@@ -149,7 +150,7 @@ _OTHER_WORDS = ("scaled", "sigma_units", "precision_matrix")
 
 
 def describe_prior(prior: Any) -> str:
-    """The call that makes a prior, without the settings that have their default value.
+    """Return the call that makes a prior, without settings that have their default value.
 
     >>> from probreg.priors import HalfNormal, Normal, StudentT
     >>> describe_prior(Normal(HalfNormal(1.0))), describe_prior(StudentT(2.5, nu=7.0))
@@ -191,7 +192,7 @@ def describe_prior(prior: Any) -> str:
 
 
 def _describe_setting(value: Any) -> str:
-    """A prior, a number, or one of these for each effect by its name."""
+    """Describe a prior, a number, or a mapping from effects to priors or numbers."""
     if isinstance(value, tuple) and all(
         isinstance(pair, tuple) and len(pair) == 2 for pair in value
     ):
@@ -205,7 +206,7 @@ def _describe_setting(value: Any) -> str:
 
 
 def describe_model(model: Any) -> list[str]:
-    """What is modelled; the rows and columns; the prior; each nuisance parameter."""
+    """Describe the response, the rows and columns, the prior, and each nuisance parameter."""
     d = model.design
     priors = {a: model.aux_prior(a) for a in model.unknown}
     aux = [
@@ -222,7 +223,7 @@ def describe_model(model: Any) -> list[str]:
 
 
 def describe_rows(design: Design) -> str:
-    """The number of rows, their weights and their file."""
+    """Describe the number of rows, their weights and their file."""
     n = design.count
     if not n:
         return "rows not kept"

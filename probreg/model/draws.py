@@ -1,7 +1,8 @@
-"""The log prior at the draws of a posterior, and processes off the rows of a fit given its draws.
+"""The log prior at the draws of a posterior, and the values of processes at new rows given the draws of a fit.
 
-Draws of a process, or of effects by group, include their hyperparameters h, and the coefficients alone have no known density: the log prior of such a
-draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
+Draws of a process, or of effects by group, include their hyperparameters h, because the density of the coefficients alone is not
+known: the log prior of a draw is log p(beta | h) + log p(h). Every other prior of unknown scale has a density p(beta) with the scale
+integrated out.
 
 Given f(A) and h, a process has the distribution N(k(x, A) k(A, A)^+ f(A), s^2 R(x, z)) at other points, where
 R = k(x, z) - k(x, A) k(A, A)^+ k(A, z) and k depends on h. Each column of the design is 1 at one row of A and 0 elsewhere. So each
@@ -42,7 +43,7 @@ def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
 def blocks_given_scales(model: Model) -> frozenset[int]:
     """Return the numbers of the blocks with coefficients that are drawn given their hyperparameters: effects by group, and processes.
 
-    Their density p(b | h) is a part of the model and no prior that a user states.
+    Their density p(b | h) is a part of the model, not a prior that a user states.
     """
     grouped = {
         i
@@ -75,7 +76,7 @@ def log_prob_of_coefficients(
 def log_prob_of_hyper(
     model: Model, draws: Mapping[str, Array], *, proper: bool = False
 ) -> dict[str, Array]:
-    """log p(h) (...,) of each hyperparameter that the density of the coefficients is given."""
+    """log p(h) (...,) of each hyperparameter in the density of the coefficients."""
     log_probs: dict[str, Array] = {}
     for i, names in needed_hyper(model).items():
         prior = model.joint.blocks[i].prior
@@ -90,9 +91,9 @@ def log_prob_of_hyper(
 def log_prior_of_draws(
     model: Model, draws: Mapping[str, Array], *, proper: bool = False
 ) -> Array:
-    """log p(beta, aux, h) (...,) at each draw; with `proper` of the proper parts of the prior alone, of a process log p(h).
+    """log p(beta, aux, h) (...,) at each draw; with `proper` only of the proper parts of the prior, and for a process only log p(h).
 
-    Powers of p(beta | h) would weigh h by how many columns a process has (Kallioinen et al. 2024 scale the priors of h).
+    A power of p(beta | h) would change h more for a process with more columns (Kallioinen et al. 2024 scale the priors of h).
     """
     # log p(beta, aux, h) = log p(beta | aux, h) + log p(aux) + log p(h)
     total = log_prob_of_coefficients(model, draws, proper=proper)
@@ -158,8 +159,8 @@ class DrawnProcess:
             yield mine, node_basis, np.einsum("pq,spm->sqm", node_basis.T, at_places)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
-        """The mean (S, n, m) that the columns lack and the variance (S, n), at the rows of a design; 0 and None where all are among those
-        of the fit."""
+        """Return the part (S, n, m) of the mean that the columns lack and the variance (S, n), at the rows of a design; 0 and None if all
+        these rows are rows of the fit."""
         rows = inputs_of(design, self.key)
         off = np.flatnonzero(~design.X[:, self.columns].any(1))
         if not len(off):

@@ -1,4 +1,4 @@
-"""A model of a Gaussian process at the rows of an array: a likelihood of the columns of a basis, and a prior of their coefficients."""
+"""Models of a Gaussian process at the rows of an array: the columns of a basis, and a prior of their coefficients."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -41,7 +41,7 @@ def model_of_kernel(
     labels: ArrayLike | None = None,
     triangular: bool = False,
 ) -> Model:
-    """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
+    """Return the model of y given X (n, d) with the columns of a basis of a covariance function. Without `length_known` the length of
     a named function is the start of a search. A `triangular` exact basis has the columns of a Cholesky factor.
 
     >>> from probreg.priors import Normal
@@ -74,8 +74,8 @@ def model_of_kernel(
 def inputs_of_formula(
     formula: str, data: Any, options: Mapping[str, Any]
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """The inputs (n, d) and the response of a formula of plain columns, and options that name them. DataError for a formula with other
-    terms.
+    """Return the inputs (n, d) and the response of a formula of plain columns, and options with their names. Raise DataError for a
+    formula with other terms.
 
     >>> x, y, options = inputs_of_formula("y ~ a + b", {"y": [1.0, 2.0], "a": [0.0, 1.0], "b": [3.0, 5.0]}, {})
     >>> x.tolist(), options["columns"], options["response"]
@@ -89,7 +89,7 @@ def inputs_of_formula(
     )
     design = plain.design
     names = tuple(c for c in design.columns if c != INTERCEPT)
-    recipe: Any = design.recipe  # of a formula, which knows its variables
+    recipe: Any = design.recipe  # the recipe of a formula, which has its variables
     odd = [c for c in names if c not in recipe.variables]
     if odd:
         raise DataError(

@@ -1,7 +1,7 @@
 """Designs of rows in parts: files, blocks of arrays, and the partitions of a dask collection.
 
-One pass surveys the rows (see `probreg.data.blocks.survey`) and computes the moments of a Gaussian model, whose fits then need no rows.
-If the formula has categories or transforms that learn, a pass before it collects levels and evenly spaced rows.
+One pass surveys the rows (see `probreg.data.blocks.survey`) and computes the moments of a Gaussian model; its fits then need no rows.
+If the formula has categories, or transforms that learn, an earlier pass collects levels and evenly spaced rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ Array = np.ndarray
 def from_tables(
     formula: str | Mapping[str, str], tables: Tables, choices: Choices, *, weights: Any, offset: Any, missing: Literal["raise", "drop"],
 ) -> tuple[Design, Likelihood]:  # fmt: skip
-    """The design of a formula at files or at a dask DataFrame, and the likelihood prepared for its response."""
+    """Return the design of a formula for files or a dask DataFrame, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
     classes = (
         choices.likelihood is not None and choices.likelihood.of_counts() is not None
@@ -84,7 +84,7 @@ def from_tables(
 def from_array_blocks(
     blocks: ArrayBlocks, parts: Parts, choices: Choices, *, response: str
 ) -> tuple[Design, Likelihood]:
-    """The design of arrays that come in blocks, and the likelihood prepared for their response."""
+    """Return the design of arrays that come in blocks, and the likelihood prepared for their response."""
     return from_parts(
         replace(blocks, encode=first_code(choices.likelihood)),
         parts,
@@ -104,14 +104,14 @@ def from_parts(
     declared: Callable[[Orders, Array], tuple[Any, ...] | None],
     response: str,
 ) -> tuple[Design, Likelihood]:
-    """The design of the rows that `blocks` makes of parts; `declared` gives the declared order of response levels."""
-    # numbers of a design that are kept between passes, a megabyte: reading a file costs more than sums of them
+    """Return the design of the rows that `blocks` makes from parts; `declared` returns the declared order of response levels."""
+    # up to this many numbers (a megabyte) a design is kept between passes, because reading the file again costs more than sums
     max_kept = 2**17
     recipe = blocks.recipe
     first: Any = blocks
     moments = moments_by(recipe, likelihood)
     if isinstance(blocks, FormulaBlocks) and moments is not None:
-        # columns of groups stay implicit where their moments are taken by group
+        # columns of groups stay implicit if their moments are computed by group
         first = replace(blocks, lazy=bool(recipe.grouped))
     fn = partial(survey_of, moments=moments)
     total, _, tally = pass_over(parts, first, fn, add)
@@ -121,7 +121,7 @@ def from_parts(
         )
     survey, unit = normalised_survey(total, blocks.kind)
     notes: tuple[str, ...] = ()
-    # counts, which `of_rows` has checked
+    # counts that `of_rows` has checked
     if survey.values.ndim == 2 and likelihood.of_counts() is not None:
         kind: Counted = (
             "p" if isinstance(likelihood.of_counts(), Binomial) else "counts"
@@ -170,7 +170,7 @@ def _prepare(
     blocks: FormulaBlocks | ArrayBlocks,
     parts: Parts,
 ) -> Likelihood:
-    """The likelihood prepared for the responses of a survey.
+    """Return the likelihood prepared for the responses of a survey.
 
     If it raises an error about a value, one more pass finds the row, because a survey keeps values without their rows.
     """

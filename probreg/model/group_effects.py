@@ -1,8 +1,8 @@
-"""Effects of groups that a fit has not met: b_g ~ N(0, S(theta)), S = Lambda Lambda', independent between groups and predictors.
+"""Effects of groups that are not in the fit: b_g ~ N(0, S(theta)), S = Lambda Lambda', independent between groups and predictors.
 
 The columns of a design are zero at rows of new groups, which have numbers from G on (`data.terms.grouped`). The missing part of the
-linear predictor is z'b_g: N(0, z'S z), with the covariance z'S z' between two rows of one group. It is added like the residual of the columns of
-a process leave of it is (`off_span`).
+linear predictor is z'b_g ~ N(0, z'S z), and two rows of one group have the covariance z_1'S z_2. Predictions add it, as they add the
+residual of a process (`off_span`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +47,7 @@ class GroupEffects:
     root : callable
         Returns Lambda (S, K, K) at each atom; S = 1 for all atoms. It is called for new groups only.
     predictor : int or None
-        The linear predictor; None where effects on all of them have this root.
+        The linear predictor; None if the effects on all linear predictors have this root.
     """
 
     term: GroupedTerm
@@ -65,7 +65,7 @@ class GroupEffects:
         return self.term.key
 
     def moments(self, design: Design) -> tuple[float, Array | None]:
-        """The mean 0, and z'S z (S, n), zero at rows of known groups; None where there are no others."""
+        """The mean 0, and z'S z (S, n), which is zero at rows of known groups; None if all groups are known."""
         rows = inputs_of(design, self.key)
         new = self.is_new(rows)
         if not new.any():
@@ -88,7 +88,7 @@ class GroupEffects:
         every = slice(None)
         return self._draw_sums(RowSums.values(rows), scores).at(every, every)
 
-    # ---- sums over rows, as of a process ---------------------------------------------------------------------------
+    # ---- sums over rows, as for a process --------------------------------------------------------------------------
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
         """sum_l A_l C A_l' (E, E), C the covariance of the sums."""
@@ -177,7 +177,7 @@ class LinearSums:
         return not self.matrix.shape[1]
 
     def at(self, sums: slice, atoms: slice) -> Array:
-        """Of some sums for some atoms, (S', n', m)."""
+        """Return the draws of some sums for some atoms, (S', n', m)."""
         draws = self.draws[atoms]
         S, r, m = draws.shape
         product = self.matrix[sums] @ np.moveaxis(draws, 1, 0).reshape(r, S * m)
@@ -193,7 +193,7 @@ def inputs_of(design: Design, key: str) -> Array:
     return design.inputs[key]
 
 
-# ---- which groups are meant ----------------------------------------------------------------------------------------------
+# ---- selection of groups -------------------------------------------------------------------------------------------------
 
 
 def groups_by_term(
@@ -260,8 +260,9 @@ def rows_of_groups(
     design : Design
         Rows of known or new groups.
     groups : {"known", "new", "typical"} or mapping or None
-        One for all grouping factors, or one for each. None is known, where all are. "new" for all of them keeps the known groups of a
-        row with an unseen one, such as the school of a new class; a row of known groups alone is of new ones.
+        One value for all grouping factors, or one for each. None means "known", and all groups must then be known. "new" for all grouping
+        factors keeps the known groups of a row that also has an unseen group, for example the known school of a new class. A row with
+        only known groups gets new groups.
     labels : mapping
         The group (n,) of each row as text, by the term, for the message.
 
@@ -333,7 +334,7 @@ def refuse_unseen(
 
 
 def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:
-    """The groups that the fit has met of a variable that names groups; none for other variables."""
+    """The groups in the fit of a grouping variable; none for other variables."""
     return next(
         (term.levels for term in recipe.grouped.values() if term.group == name), ()
     )
@@ -351,7 +352,7 @@ def describe_group_choice(groups: GroupsLike | None, *, identity: bool) -> str:
 
 
 def is_known(recipe: ColumnRecipe, groups: GroupsLike | None, name: str) -> bool:
-    """Whether rows have effects of known groups of a variable that names groups."""
+    """Whether rows have effects of known groups of a grouping variable."""
     groups_of = groups_by_term(recipe, groups)
     return any(
         groups_of[key] in (None, "known")
@@ -361,7 +362,7 @@ def is_known(recipe: ColumnRecipe, groups: GroupsLike | None, name: str) -> bool
 
 
 def groups_absent(recipe: ColumnRecipe, data: Any) -> list[str]:
-    """The columns of groups that data lack."""
+    """The columns of groups that are missing in the data."""
     from probreg.data.formula.columns import read_table
 
     return [
@@ -372,8 +373,8 @@ def groups_absent(recipe: ColumnRecipe, data: Any) -> list[str]:
 def with_group_columns(
     recipe: ColumnRecipe, data: Any, groups: GroupsLike | None = "typical"
 ) -> Any:
-    """Data with columns of groups where they lack them and `groups` needs none: one for each row where groups are new, else any, for
-    effects are zero."""
+    """Return the data with the missing columns of groups, if `groups` does not need them: a separate group for each row if groups are new,
+    otherwise any group, since its effects are zero."""
     from probreg.data.formula.columns import read_table
 
     if not recipe.of_groups_alone or not (absent := groups_absent(recipe, data)):

@@ -1,7 +1,7 @@
-"""The sums over rows that a model is made of, as pure functions of a block of rows.
+"""The sums over rows that a model needs, as pure functions of a block of rows.
 
 Each takes a `Block` of any size and returns the sums over its rows, so that it works for a whole matrix in memory, a batch of a
-file and a partition on another machine. All are module-level functions of arrays and values: they can be pickled.
+file and a partition on another machine. All are module-level functions of arrays and values, so that they can be pickled.
 Sums of many densities use the compiled density of the likelihood, others NumPy: see COMPILED.
 """
 
@@ -28,7 +28,7 @@ Sums = tuple[Array, ...]
 # Compiled code computes the sums of blocks with at least this product: rows x points x linear predictors. NumPy needs about 10 ms
 # for such a block. numba takes 0.3 s to load and 2 s for the first use of a density on a machine, too long for a fit of few rows.
 COMPILED = 400_000
-_PREDICTOR_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order are then right to 1e-12
+_PREDICTOR_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order then have an error of 1e-12
 NARROW = 48  # up to this number of columns compiled code forms X' diag(w) X faster than BLAS; with several predictors it always does
 
 
@@ -103,7 +103,7 @@ def residual_squares(block: Block, *, beta: Array) -> Sums:
 def compiled_density_of(
     likelihood: Likelihood, block: Block, points: int
 ) -> CompiledDensity | None:
-    """The density, where compiled code serves: there is one, and enough to do."""
+    """Return the compiled density if there is one and it saves time, else None."""
     rows = max(block.rows, _whole.get())
     if (
         not isinstance(likelihood, DifferentiableLikelihood)
@@ -116,7 +116,7 @@ def compiled_density_of(
 
 @contextmanager
 def sample_of(rows: int) -> Iterator[None]:
-    """Blocks within are a sample of so many rows: they are summed by compiled code where sums over all rows will be.
+    """Inside this context blocks are a sample of `rows` rows: compiled code sums them if it would sum all these rows.
 
     >>> with sample_of(10**6):
     ...     _whole.get()
@@ -137,7 +137,7 @@ def log_densities_at(
 ) -> Callable[[Block], Array]:
     """Return the function from a part of the rows of `block` to log p(y_i | x_i beta_s, aux_s) (S, b).
 
-    By compiled code where there is enough to do.
+    It uses compiled code if this saves time.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def density_coefficients(
 def plain_rows(
     rows: Block, U: Any, likelihood: DifferentiableLikelihood
 ) -> tuple[Array, Array, Array, Array]:
-    """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (width, b)."""
+    """Return rows in the layout of compiled loops: without weights their shape is (0,), and the offset is (width, b) or (0, b)."""
     w = np.zeros(0)
     offset = np.zeros((0, rows.rows))
     y = rows.y
@@ -224,7 +224,7 @@ def plain_rows(
 
 
 def writable(values: Array) -> Array:
-    """Floats in C order that may be written to, copied where they are not: of the one type that loops are compiled for."""
+    """Return writable floats in C order, the only type that loops are compiled for; other arrays are copied."""
     return np.require(values, float, ["C", "W", "E"])
 
 
@@ -242,7 +242,7 @@ def value_grad_hessian(
 ) -> Sums:  # fmt: skip
     """The log-likelihood with its slopes and negative second derivatives over (gamma, log aux), in one pass.
 
-    Columns are standardised by `frame` where one is given. Returns the value, d/d gamma (p, m), d/d log aux (a,), and where
+    A `frame` standardises the columns. Returns the value, d/d gamma (p, m), d/d log aux (a,), and if
     `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
     """
     p, a = len(gamma), len(unknown)
@@ -420,12 +420,12 @@ def curvature_slopes(
 
 
 def trials(block: Block, *, likelihood: Likelihood) -> Sums:
-    """The number of trials, weights counted."""
+    """The weighted number of trials."""
     return (_weighted_sum(likelihood.given(block.y)["trials"], block.weights),)
 
 
 def largest_predictor(block: Block, *, beta: Array) -> float:
-    """The largest |eta| of any row; parts are put together by their maximum."""
+    """The largest |eta| of any row; parts are combined by their maximum."""
     peaks = [0.0]
 
     def part(rows: Block) -> Sums:
@@ -438,7 +438,7 @@ def largest_predictor(block: Block, *, beta: Array) -> float:
 
 def log_lik_of_moments(moments: AnyMoments, beta: Array, sigma: Array) -> Array:
     """The Gaussian log-likelihood -W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) with
-    precisions w, shape (...,) for beta (..., p, 1) and sigma (...,), at a cost free of the number of rows."""
+    precisions w, shape (...,) for beta (..., p, 1) and sigma (...,), at a cost that does not depend on the number of rows."""
     # |y - X beta|^2 = RSS + |z - R beta|^2, [R z; 0 RSS^(1/2)] the triangular factor of [X y].
     return _log_lik_at(moments, moments.rss_at(beta[..., 0]), sigma)
 
@@ -455,7 +455,7 @@ def of_moments(
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
     """Return the sums of `value_grad_hessian` for a Gaussian model, from the moments of its rows: with A = R T, r = z - A gamma
     and S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (gamma, log sigma), beta = T gamma."""
-    # R T is of centred columns where T takes the means away, before squares of these could cancel
+    # if T subtracts the means, R T has centred columns, so that squares of the means cannot cancel
     A = np.asarray(moments.R @ T, dtype=float)
     z = np.asarray(moments.z, dtype=float)
     r = z - A @ gamma[:, 0]

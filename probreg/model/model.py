@@ -1,7 +1,7 @@
 """A model is a likelihood and a prior on one design: log posterior = log p(y | X beta, aux) + log p(beta, aux).
 
-A `Model` has data and two densities, evaluates their sum and its derivatives row block by
-row block, and knows nothing of methods. Nuisance parameters are maximised and approximated on their log scale, where
+A `Model` has data and two densities. It evaluates their sum and its derivatives row block by
+row block, and does not depend on methods. Nuisance parameters are maximised and approximated on their log scale, where
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
 
@@ -106,8 +106,8 @@ class Model(FromData, NamesPeers):
 
     log p(y | eta, aux) = sum_i w_i log p(y_i | eta_i, aux) with eta_i = x_i beta + offset_i, and log p(beta, aux) = log
     p(beta | aux) + log p(aux). w_i is a frequency; `probreg.weights` has the other kinds of weights: precisions divide
-    sigma^2 instead. A model is made by `from_formula`, `from_arrays`, or of rows that stay where they are:
-    `from_files`, `from_blocks`, `from_dask`; a Gaussian one of moments alone by `from_moments`.
+    sigma^2 instead. To make a model use `from_formula` or `from_arrays`; `from_files`, `from_blocks` or `from_dask` if the rows
+    stay where they are; and `from_moments` for a Gaussian model from moments only.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class Model(FromData, NamesPeers):
         From a nuisance parameter to a number (known) or to a prior (unknown). Without an entry it is unknown with
         p(sigma) ∝ 1/sigma, or for nu of `StudentT(nu=None)` with `priors.Gamma(2, 0.1)`.
     scales_compared : int
-        How many scales of the prior `tune` compared on these rows to choose this one; 0 for a prior that was stated.
+        The number of scales that `tune` compared on these rows to choose the prior; 0 for a stated prior.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class Model(FromData, NamesPeers):
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         trials : array (n,), optional
-            Of each row, where it counts them.
+            The trials of each row, for a model of trials.
 
         Returns
         -------
@@ -308,7 +308,7 @@ class Model(FromData, NamesPeers):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(p, m): columns, and the linear predictors that each of them is in; 1 where every column has one of its own."""
+        """(p, m): the number of columns, and of linear predictors that a column is in; m = 1 if each column belongs to one predictor."""
         m = self.design.coefficients_per_column(self.likelihood.width)
         return len(self.design.columns), m
 
@@ -372,13 +372,13 @@ class Model(FromData, NamesPeers):
         Returns
         -------
         Moments or ArrowMoments
-            Of y - offset on X: `factor` (p + 1, p + 1), `n`, `weight`, `columns`, `mean`, `scale`. Where effects vary by a group
-            (h other columns, q of groups): `head` for the other columns, `inside` (q, q) and `border` (q, h + 1).
+            The moments of y - offset and X: `factor` (p + 1, p + 1), `n`, `weight`, `columns`, `mean`, `scale`. If effects vary by
+            group (q columns of groups, h other columns): `head` for the other columns, `inside` (q, q) and `border` (q, h + 1).
 
         Raises
         ------
         Incompatible
-            For other likelihoods, sampling weights, and columns that are made of the rows themselves.
+            For other likelihoods, sampling weights, and columns that depend on the rows themselves.
 
         Examples
         --------
@@ -407,9 +407,9 @@ class Model(FromData, NamesPeers):
 
     @property
     def with_prior_frozen(self) -> "Model":
-        """The same model with its prior in raw units, as it is at these rows: leaving rows out does not move it.
+        """The same model with its prior in raw units, computed from these rows: the prior does not change if rows are left out.
 
-        A prior of all coefficients together follows its rows.
+        A prior of all coefficients together still depends on its rows.
         """
         columns = self.design.columns
         if isinstance(self.prior, Prior) and (
@@ -428,7 +428,7 @@ class Model(FromData, NamesPeers):
 
     @property
     def has_relative_prior(self) -> bool:
-        """Whether a prior is relative to the rows, and changes without one of them."""
+        """Whether a prior is relative to the rows, so that it changes if a row is left out."""
         return any(prior.data_dependent for prior in self.stated_priors)
 
     @cached_property
@@ -447,12 +447,12 @@ class Model(FromData, NamesPeers):
         Parameters
         ----------
         name : str
-            Such as "sigma".
+            The name, such as "sigma".
 
         Returns
         -------
         AuxPrior
-            `Reference()` unless it is stated or the likelihood has a default prior of this parameter.
+            `Reference()`, unless the model or the likelihood has another prior for this parameter.
         """
         prior = self.aux.get(name, _UNSTATED)
         if not isinstance(prior, AuxPrior):
@@ -465,7 +465,7 @@ class Model(FromData, NamesPeers):
 
     @property
     def noise_scale(self) -> str:
-        """The name of the noise scale, of a likelihood that has one."""
+        """The name of the noise scale, if the likelihood has one."""
         # callers know that the likelihood has one
         assert self.likelihood.noise_scale is not None
         return self.likelihood.noise_scale
@@ -496,23 +496,23 @@ class Model(FromData, NamesPeers):
 
     @property
     def noise_unknown(self) -> bool:
-        """A noise scale is to be estimated."""
+        """Whether the model has an unknown noise scale."""
         return self.likelihood.noise_scale in self.unknown
 
     @property
     def mode_free_of_sigma(self) -> bool:
-        """Whether the noise scale is fixed, or every prior of a coefficient is flat or in its units."""
+        """Whether the noise scale is fixed, or every prior of a coefficient is flat or in units of the noise scale."""
         joint = self.joint
         return not (self.unknown and (joint.informative & ~joint.sigma_units).any())
 
     @property
     def noise_prior(self) -> AuxPrior:
-        """The prior of the noise scale, where it is unknown."""
+        """The prior of the noise scale, if it is unknown."""
         return self.aux_prior(self.likelihood.noise_scale or "")
 
     @property
     def flat(self) -> bool:
-        """Whether there is no prior information anywhere, so that the posterior mode is the maximum likelihood estimate."""
+        """Whether all priors are flat, so that the posterior mode is the maximum likelihood estimate."""
         return not self.joint.informative.any() and all(
             isinstance(self.aux_prior(a), Reference) for a in self.unknown
         )
@@ -535,7 +535,7 @@ class Model(FromData, NamesPeers):
 
     @property
     def penalty_setting(self) -> "Setting":
-        """The properties of the data that the criterion of another package needs.
+        """The properties of the data that other packages' criteria need.
 
         Returns
         -------
@@ -555,9 +555,9 @@ class Model(FromData, NamesPeers):
     def penalty(self, *, sigma: Positive | None = None) -> "Spellings":
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
-        It exists for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero. For a
-        formula with smooth functions it has the penalty J of each function and its weight `sp` in RSS + sum_j sp_j J_j
-        (-2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads.
+        The prior must be Normal, Laplace or ElasticNet about zero, with one scale for all columns except a free intercept. For a
+        formula with smooth functions the result has the penalty J of each function and its weight `sp` in RSS + sum_j sp_j J_j
+        (or -2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads.
 
         Parameters
         ----------
@@ -572,7 +572,7 @@ class Model(FromData, NamesPeers):
         Raises
         ------
         Incompatible
-            For a prior that no package spells.
+            For a prior that no package has as a penalty.
 
         Examples
         --------
@@ -604,13 +604,13 @@ class Model(FromData, NamesPeers):
         Raises
         ------
         DataError
-            Where the rows are not in memory.
+            If the rows are not in memory.
         """
         self.design.need_rows("the linear predictor of every row")
         return self.design.eta(self._as_coefficients(beta))
 
     def _as_coefficients(self, beta: Any, *, draws: bool = True) -> Array:
-        """Return coefficients as an array (..., p, m), from such an array, a flat vector or `fit.coef`.
+        """Return coefficients as an array (..., p, m), from an array of this shape, a flat vector or `fit.coef`.
 
         DataError for another shape, and for several coefficient arrays unless `draws`.
         """
@@ -723,7 +723,7 @@ class Model(FromData, NamesPeers):
 
     @property
     def of_moments(self) -> bool:
-        """Whether it is a Gaussian model of rows in blocks, or of moments, so that the moments are sufficient."""
+        """Whether this is a Gaussian model of rows in blocks, or of moments, so that computations use the moments."""
         elsewhere = self.design.source is not None or (
             self.design.kept is not None and not self.design.n
         )
@@ -919,7 +919,7 @@ class Model(FromData, NamesPeers):
         *,
         curved: bool = True,
     ) -> LocalModel:
-        """Sums over blocks of rows, each touched once while it is in cache."""
+        """Return sums over blocks of rows; each block is read once while it is in cache."""
         k = gamma.size
         aux_values = {**self.fixed, **aux}
         a = len(self.unknown)
@@ -959,8 +959,8 @@ class Model(FromData, NamesPeers):
     ) -> "PriorPredictive":
         """Return the prior predictive distribution: draws of coefficients, means and outcomes at the rows of the model.
 
-        For each column it has the change in the outcome for one standard deviation of the column. Rows that are read by the
-        block are an evenly spaced sample. Flat priors have no draws; quantities that need them are missing, with a note.
+        For each column it has the change in the outcome for one standard deviation of the column. If rows are read in
+        blocks, an evenly spaced sample is used. Flat priors have no draws; quantities that need them are missing, with a note.
 
         Parameters
         ----------
@@ -969,7 +969,7 @@ class Model(FromData, NamesPeers):
         prob : float
             Prior probability of the stated moves, between 0 and 1.
         seed : int
-            Of the draws.
+            Seed of the draws.
 
         Returns
         -------
@@ -997,9 +997,9 @@ class Model(FromData, NamesPeers):
 
     @check_arguments
     def to_pymc(self, *, response: Flag = True, noncentered: Flag = True) -> Any:
-        """The plain PyMC model eta = X beta + offset: all rows, named dims, for use with anything of PyMC.
+        """The plain PyMC model eta = X beta + offset: all rows and named dims, for use with all tools of PyMC.
 
-        Each term of the formula is a variable of its name, effects by group are `effects[g]` over (group, effect), and the response
+        Each term of the formula is a variable with its name, effects by group are `effects[g]` over (group, effect), and the response
         has its own name. A term is `beta[name]` if another variable has its name. A prior that is no product over terms,
         or a prior of more than 50 terms, has one variable `beta[first..last]`.
 
@@ -1009,7 +1009,8 @@ class Model(FromData, NamesPeers):
             Whether the likelihood is part of it. Without it the model ends at `eta`, for a likelihood of your own.
         noncentered : bool
             Whether coefficients of unknown scale are written as a scale times variables of known scale (`x_offset`), and a prior
-            with a cusp as a mixture of uniforms, which samples better. Without it their variables have the names and values of the posterior of a fit, as `az.loo_moment_match` needs.
+            with a cusp as a mixture of uniforms, for faster sampling. Without it the variables have the names and values of the
+            posterior of a fit, as `az.loo_moment_match` needs.
 
         Returns
         -------
@@ -1019,7 +1020,7 @@ class Model(FromData, NamesPeers):
         Raises
         ------
         DataError
-            Where the rows are not in memory.
+            If the rows are not in memory.
 
         Examples
         --------

@@ -3,8 +3,8 @@
 A term f with cov(f(x), f(z)) = tau^2 k(x, z) is phi(x)'beta plus a process N(0, s^2 R(x, z)) that is independent of beta,
 R(x, z) = k(x, z) - phi(x)'phi(z); s is tau, times sigma for a prior in units of sigma. The rows of the fit do not inform it, so
 that predictions at other rows add it: without it a prediction far from the data would be certain. For a basis
-of anchors this is the process given its values there, exactly; for hsgp v(x) = R(x, x) is the part of k(x, x) that its sines lack, and 0 if
-they have too much of it, since they are not a projection.
+of anchors the sum is exactly the process given its values at the anchors. For hsgp v(x) = R(x, x) is k(x, x) minus the variance of
+its sines, but at least 0: the sines are not a projection, so that their variance can exceed k(x, x).
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,11 +58,11 @@ class ResidualProcess:
     columns : list of int
         The places of the columns in the design.
     scale : array (S,) or None
-        s of each atom, one for all atoms where S is 1; None where the prior of the columns is not normal with one scale.
+        s of each atom, or one for all atoms with S = 1; None if the prior of the columns is not normal with one scale.
     sines : VaryingSines or None
         The scales of sines with hyperparameters that differ between atoms; `basis` is then at their medians, for sums over rows.
     predictor : int or None
-        The linear predictor; None where all have such processes.
+        The linear predictor; None if all linear predictors have such processes.
     """
 
     key: str
@@ -73,7 +73,7 @@ class ResidualProcess:
     predictor: int | None = None
 
     def moments(self, design: Design) -> tuple[float, Array | None]:
-        """The mean 0, and s^2 v(x), (S, n) or (1, n), at the rows of a design; None where all are in the span."""
+        """The mean 0, and s^2 v(x), (S, n) or (1, n), at the rows of a design; None if all rows are in the span."""
         rows = inputs_of(design, self.key)
         phi = design.X[:, self.columns]
         if self.sines is not None:
@@ -126,7 +126,7 @@ class ResidualProcess:
         return np.asarray(sum(covariances))
 
     def _known_scale(self, residual: Array) -> Array | None:
-        """Return s. Incompatible where the process has a residual (n,) and the prior does not give its scale."""
+        """Return s. Raise Incompatible if the process has a residual (n,) and the prior does not give its scale."""
         if self.scale is None and residual.any():
             raise Incompatible(
                 f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(residual)[0])}, off the rows that its "
@@ -143,8 +143,8 @@ class VaryingSines:
     each: Array
 
     def variance(self, sines: Array) -> Array | None:
-        """s^2 v(x) (S, n) at rows with these sines (n, q); None where the sines have all of k(x, x)."""
-        # v(x) = s^2 k(x, x) - sum_j s^2 S(omega_j) sine_j(x)^2, the error of k: of either sign, and nothing is added where it is negative
+        """s^2 v(x) (S, n) at rows with these sines (n, q); None if the sines have all of k(x, x)."""
+        # v(x) = s^2 k(x, x) - sum_j s^2 S(omega_j) sine_j(x)^2 is the error of k; a negative error counts as 0
         residual = self.whole[:, None] - self.each @ np.square(sines).T
         residual = np.where(residual > ON_SPAN * self.whole[:, None], residual, 0.0)
         return residual if residual.any() else None
@@ -162,7 +162,7 @@ class OffSpan:
 
     @property
     def of_processes(self) -> "OffSpan":
-        """Without effects of groups."""
+        """The same without effects of groups."""
         processes = (p for p in self.processes if not isinstance(p, GroupEffects))
         return replace(self, processes=tuple(processes))
 
@@ -172,7 +172,7 @@ class OffSpan:
         return tuple(p for p in self.processes if isinstance(p, GroupEffects))
 
     def shares_groups(self, design: Design) -> bool:
-        """Whether several rows are of one new group."""
+        """Whether several rows belong to the same new group."""
         rows = [
             inputs_of(design, p.key)[p.is_new(inputs_of(design, p.key)), 0]
             for p in self.of_groups
@@ -190,9 +190,9 @@ class OffSpan:
         return sum(draws, 0.0)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
-        """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design.
+        """The mean (S, n, m), or 0 if no term has one, and the variance of each linear predictor at the rows of a design.
 
-        The variance is (S, n, m), with 1 in place of S or m where atoms or predictors share it; None where every row is in the span.
+        The variance is (S, n, m), with 1 in place of S or m if atoms or predictors share it; None if every row is in the span.
         """
         means = list[Array | float]()
         variances = list[Array]()
@@ -209,7 +209,7 @@ class OffSpan:
         return self.moments(design)[1]
 
     def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
-        """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
+        """The covariance (E, E) of weighted sums over all linear predictors, with sparse weights A_l (E, n) of each predictor."""
         covariances = [p.covariance(sums[p.key], weights) for p in self.processes]
         return np.asarray(sum(covariances))
 
@@ -226,7 +226,7 @@ class OffSpan:
         )
 
     def mean_of_sums(self, sums: Mapping[str, RowSums]) -> Array | None:
-        """The mean over the atoms (n, m) of the sums; None where they have the mean 0."""
+        """The mean (n, m) over the atoms of the sums; None if they have the mean 0."""
         means = [
             p.mean_of_sums(sums[p.key])
             for p in self.processes
@@ -249,7 +249,7 @@ class OffSpan:
 
 @dataclass(frozen=True, eq=False)
 class JointDraws:
-    """Draws of all sums, of each term."""
+    """Draws of all sums, one entry for each term."""
 
     parts: tuple[LinearSums, ...]
 
@@ -269,14 +269,14 @@ class JointDraws:
 def off_span(
     model: Model, draws: Mapping[str, Array] | None, noise: Array | float
 ) -> OffSpan | None:
-    """The residual processes of a model; None for one without terms that have any.
+    """Return the residual processes of a model; None if no term has one.
 
     Parameters
     ----------
     model : Model
         The fitted model, with known scales in its priors.
     draws : mapping or None
-        Draws of hyperparameters by name, (S,) each, where there are any.
+        Draws of hyperparameters by name, (S,) each, if there are any.
     noise : array (S,) or float
         The noise scale of each atom, for priors in its units.
     """
@@ -333,7 +333,7 @@ class _TermPrior:
 
     @cached_property
     def hyper(self) -> dict[str, Array] | None:
-        """The draws (S,) of its hyperparameters; None if there are none of some of them."""
+        """The draws (S,) of its hyperparameters; None if draws of some are missing."""
         draws = self.draws
         if draws is None or not self.names:
             return None
@@ -406,7 +406,7 @@ class _TermPrior:
         return None if base_scale is None else np.atleast_1d(base_scale * spread)
 
     def group_root(self, term: GroupedTerm) -> Array:
-        """Lambda (S, K, K) of the effects of a group at each atom; S is 1 where all have the same."""
+        """Lambda (S, K, K) of the effects of a group at each atom; S is 1 if all atoms have the same."""
         K = len(term.effects)
         prior = self.prior
         if isinstance(prior, VaryingEffects) and not prior.hyper:
@@ -432,7 +432,7 @@ class _TermPrior:
 
 
 def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
-    """Lambda of some columns of a normal prior without unknowns."""
+    """Lambda for some columns of a normal prior without unknown hyperparameters."""
     sds = prior.independent(q)
     if sds is not None:
         return np.diag(sds[places])
@@ -443,7 +443,7 @@ def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
 
 
 def _one_scale(prior: Any, q: int, places: list[int]) -> float | None:
-    """The scale of columns `at` of the q of a normal prior; None where they have no common one."""
+    """The scale of the columns `at` among the q columns of a normal prior; None if they have no common scale."""
     sds = prior.independent(q) if isinstance(prior, GaussianPrior) else None
     if sds is None or not np.isfinite(sds[places]).all() or np.ptp(sds[places]):
         return None
@@ -491,7 +491,7 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
 def normal_scores(rng: Generator, atoms: int, n: int, m: int) -> Array:
     """Standard normal noise (S, n, m): the scores of S draws in random order at each row and predictor.
 
-    Their mean is 0 and their mean square 1 at each row, so that an average over the atoms has less error than over independent draws.
+    Their mean is 0 and their mean square 1 at each row, so that an average over the atoms has a smaller error than with independent draws.
 
     >>> z = normal_scores(np.random.default_rng(0), 100, 2, 1)
     >>> z.shape, bool((np.abs(z.mean(0)) < 1e-12).all()), z.std(0).round(12).ravel().tolist()
@@ -521,7 +521,7 @@ def normal_nodes(mean: Array, sd: Array) -> tuple[Array, Array]:
     >>> len(eta), float((w * (1.0 + np.tanh(eta / 2.0)) / 2.0).sum().round(10))
     (3219, 0.5)
     """
-    max_tilt = 29.5  # sds that exp shifts the centre of a normal variable by, at most: beyond, exp(sd^2 / 2) overflows
+    max_tilt = 29.5  # largest shift, in sds, of the centre of a normal variable by exp: beyond it exp(sd^2 / 2) overflows
     growth = 0.0125  # of the step between nodes, relative to the distance from eta = 0: at 40 sds half an sd
     reach = 8.5 + min(float(sd.max()), max_tilt)
     if sd.max() <= _EQUAL_STEPS:

@@ -2,7 +2,7 @@
 
 The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns.
 
-Smooth functions have calls of their own. With J(f) = unit |u|^2 of the coefficients u ~ N(0, tau^2 I), -2 log p = |u|^2 / tau^2 =
+Smooth functions have other calls. With J(f) = unit |u|^2 of the coefficients u ~ N(0, tau^2 I), -2 log p = |u|^2 / tau^2 =
 J(f) / (tau^2 unit): the mode minimises RSS + sp J(f), sp = sigma^2 / (tau^2 unit), or -2 log L + sp J(f) with sp = 1 / (tau^2 unit)
 (Wood 2017).
 """
@@ -24,7 +24,7 @@ from probreg.priors.penalties import Setting, Spelling, Spellings, spell
 
 
 def setting_of(model: Any) -> Setting:
-    """The properties of the data that the criterion of another package needs; see `Model.penalty_setting`."""
+    """Return the properties of the data that other packages' criteria need; see `Model.penalty_setting`."""
     if (
         isinstance(model.likelihood, SoftmaxLikelihood)
         and not model.likelihood.symmetric
@@ -45,7 +45,7 @@ def setting_of(model: Any) -> Setting:
     name = model.likelihood.name
     n = model.design.total or None
     of_trials = isinstance(model.likelihood, OfTrials)
-    if of_trials:  # trials are rows of weights elsewhere
+    if of_trials:  # in other packages trials are weights of rows
         name = model.likelihood.single
         trials = partial(sums.trials, likelihood=model.likelihood)
         n = float(model.design.sum_over_rows(trials)[0])
@@ -172,8 +172,8 @@ def _weight(block: BlockPrior | None, name: str, noise: float | None) -> float:
 
 
 def _common_penalty(model: Any) -> tuple[float, float, bool]:
-    """(l1, l2, in units of sigma) with -log p = l1 |w| + l2 w^2 / 2 for every column but a free intercept. Incompatible
-    for other priors."""
+    """(l1, l2, in units of sigma) with -log p = l1 |w| + l2 w^2 / 2 for every column except a free intercept. Raise
+    Incompatible for other priors."""
     known = model.joint.informative
     kinds = {
         _penalty_weights(b.prior, len(b.columns))

@@ -1,9 +1,8 @@
 """The predictive distribution of new observations, a finite mixture of the likelihood, and quantities of a row by name.
 
-One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where
-the linear predictor of a single atom is normal itself. Mean, quantiles, log density and
-samples come from the mixture, so maximum likelihood and Bayes answer through the same
-lines of code.
+It has one atom for a plug-in estimate, S atoms for a posterior, and nodes with weights if
+the linear predictor of an atom has a normal distribution. Mean, quantiles, log density and
+samples come from the mixture, so that maximum likelihood and Bayes use the same code.
 """
 
 from collections.abc import Mapping
@@ -28,7 +27,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictive(PrintsTable):
-    """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = `share` or 1/S, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
+    """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = `share` or 1/S, with eta (S, n, m) and each aux (S, 1), or (S, n) if rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
     >>> one = Predictive(Gaussian(), np.zeros((1, 1, 1)), {"sigma": np.ones((1, 1))})
@@ -41,7 +40,7 @@ class Predictive(PrintsTable):
     aux: Mapping[str, Array]
     # constants of each row, such as its trials (n,)
     given: Mapping[str, Array] = MappingProxyType({})
-    # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
+    # (S,) or (S, n) weights of the atoms, which sum to one; None if all are equal
     share: Array | None = None
 
     @property
@@ -51,10 +50,10 @@ class Predictive(PrintsTable):
         return Table((), head=(head,))
 
     def mean(self, quantity: Quantity | None = None) -> Array:
-        """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes; or the mean of another quantity."""
+        """E[y], shape (n,), per trial for binomial counts; class probabilities (n, K) for classes; or the mean of another quantity."""
         quantity = quantity or self.likelihood
         if self.share is not None and quantity.link is LOG:
-            # exp of one node can overflow where the mean does not
+            # exp of a node can overflow although the mean does not
             line = quantity.link_mean_and_slope(self.eta, **self.aux)[0][..., 0]
             with np.errstate(over="ignore"):  # exp(mean + sd^2 / 2) above 1e308 is inf
                 return np.exp(logsumexp(line, 0, b=self._atom_weights))
@@ -89,8 +88,8 @@ class Predictive(PrintsTable):
         return logsumexp(atom_log_probs, 0) - np.log(len(atom_log_probs))
 
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
-        """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
-        (size, n, K)."""
+        """Independent draws of new observations, shape (size, n): the number of successes for binomial counts; counts by class
+        are (size, n, K)."""
         atoms: Any
         aux = self.aux
         if self.share is None:
@@ -115,7 +114,7 @@ class Predictive(PrintsTable):
         )
 
     def thin(self, atoms: int) -> "Predictive":
-        """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
+        """The same with at most this many atoms, evenly spaced; with weights all atoms are kept."""
         if self.share is not None:
             return self
         every_k = slice(None, None, -(-len(self.eta) // atoms))
@@ -141,8 +140,8 @@ class Predictive(PrintsTable):
         probability, and to 1e-5 of the smaller tail.
 
         Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
-        Many atoms of many rows of a Gaussian or Poisson likelihood are searched by compiled code, or all if `compiled`; by search
-        where that finds none.
+        For a Gaussian or Poisson likelihood with many atoms and rows, or with `compiled`, compiled code searches; rows where it
+        finds no quantile use the search above.
         """
         many = 400_000  # compiled code is worth loading from this product of atoms and rows
         family = type(self._require_order())
@@ -169,7 +168,7 @@ class Predictive(PrintsTable):
     def interval(
         self, prob: float, *, tol: float = 1e-12, compiled: bool | None = None
     ) -> tuple[Array, Array]:
-        """The ends of the equal-tailed interval, each (n,). Noise of a number is mirrored for the upper one.
+        """The ends of the equal-tailed interval, each (n,). For a response of numbers the upper end is found with mirrored noise.
 
         For other responses the probability below the upper end is at most the largest number below 1. `compiled` as in `quantile`.
         """
@@ -207,9 +206,9 @@ class Predictive(PrintsTable):
     def _newton_quantile(self, prob: float, y: Array, tol: float) -> Array:
         """Newton on the distribution function from y; a step out of the bracket is replaced by bisection.
 
-        Two points give the slope f' of the density f, and so the error after a step: f' gap^2 / (2 f^2), where f'/f^2
-        is taken as at least its value in a normal tail, 1/prob. When that is below `tol` the step is the last, and
-        its end is not looked at again.
+        Two points give the slope f' of the density f, and so the error after a step: f' gap^2 / (2 f^2), with f'/f^2
+        at least its value in a normal tail, 1/prob. If this error is below `tol`, the step is the last, and
+        its end is not checked.
         """
         # the end of a step is not checked if its error is expected to be below this share of the tolerance
         unchecked_share = 0.1
@@ -287,7 +286,7 @@ class Predictive(PrintsTable):
         return mean * self.given.get("trials", 1.0)
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
-        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps from the start that double."""
+        """Return integers with P(Y <= low) < prob <= P(Y <= high), by steps from the start that double."""
         is_above = self.cdf(start) >= prob  # whether the start is an upper end
         low = np.where(is_above, start - 1.0, start)
         high = np.where(is_above, start, start + 1.0)
@@ -311,7 +310,7 @@ class Predictive(PrintsTable):
         return low, high
 
     def _bisect(self, prob: float, low: Array, high: Array) -> Array:
-        """Over the integers, with P(Y <= low) < prob <= P(Y <= high)."""
+        """Bisect over the integers, with P(Y <= low) < prob <= P(Y <= high)."""
         # above 2^53 the next number is more than 1 away
         while len(
             wide := np.flatnonzero(high - low > np.maximum(1.0, np.spacing(high)))
@@ -325,8 +324,8 @@ class Predictive(PrintsTable):
         return high
 
     def pit(self, y: Array, u: Array | float = 1.0) -> Array:
-        """Probability integral transform P(Y < y) + u P(Y = y), shape (n,): uniform when the predictive is right, for a
-        continuous response for any u, for a discrete one when u (n,) is uniform on (0, 1) (Smith 1985).
+        """Probability integral transform P(Y < y) + u P(Y = y), shape (n,). It is uniform if the predictive distribution is right:
+        for a continuous response for any u, for a discrete response if u (n,) is uniform on (0, 1) (Smith 1985).
 
         Incompatible for classes without an order.
         """
@@ -352,7 +351,7 @@ class Median(RowQuantity):
     """The value y with P(Y <= y) = 1/2 of a continuous response."""
 
     def line(self, eta: Array, **aux: Any) -> Array:
-        # each pair of an atom and a row is a row of one atom
+        # treat each pair of an atom and a row as a row with one atom
         shape, rows, aux = flatten_rows(eta, aux)
         values = {a: v[None] for a, v in aux.items()}
         alone = Predictive(self.likelihood, rows[None], values)

@@ -1,7 +1,7 @@
 """The prior predictive distribution: draws of y, and the change in the outcome for one standard deviation of a column.
 
-A flat prior has no draws. Quantities that need it are missing, with a note: without a proper prior of every coefficient there are
-no means, without one of sigma no outcomes; the effect of a column with a proper prior is always known.
+A flat prior has no draws. Quantities that need it are missing, with a note: means need a
+proper prior of every coefficient, and outcomes one of sigma too. The effect of a column with a proper prior is always known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class ColumnEffect:
-    """The change in the outcome for one standard deviation of a column: above `most` with prior probability 1 - prob, above `typical` half the time.
+    """The change in the outcome for one standard deviation of a column: above `most` with prior probability 1 - prob, and above
+    `typical` with probability 1/2.
 
-    `error` is the Monte Carlo standard error of `most`, 0 where the prior's quantiles are known.
+    `error` is the Monte Carlo standard error of `most`, 0 if the prior's quantiles are known.
     """
 
     column: str
@@ -46,7 +47,7 @@ class ColumnEffect:
 @dataclass(frozen=True, eq=False)
 class PriorPredictive:
     """Draws from the priors: `beta` (S, p, m) with nan where a prior is flat, `aux` (S,), `mean` (S, n, ...) and `y` (S, n)
-    (successes where a row counts trials, counts by class (S, n, K)) or None where they need a flat prior; `moves` column by column.
+    (successes for binomial counts, counts by class (S, n, K)), or None if they need a flat prior; `moves` for each column.
     Standard deviations and correlations of effects by group are drawn with the effects and are not kept."""
 
     beta: Array
@@ -57,7 +58,7 @@ class PriorPredictive:
     columns: tuple[str, ...]
     likelihood: Likelihood
     notes: tuple[str, ...]
-    # (S,) of effects by group, as draws call them
+    # (S,) of effects by group, with the names in draws
     hyper: Mapping[str, Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -178,7 +179,7 @@ def _effects_of_columns(
 ) -> tuple[ColumnEffect, ...]:
     """Return the effect of every column with a proper prior; in units of sigma if sigma has no proper prior.
 
-    `beta` (S, p, m) and `sigma` (S,) are draws, which serve where the quantiles of the prior are not known.
+    `beta` (S, p, m) and `sigma` (S,) are draws, used if the quantiles of the prior are not known.
     """
     rng = np.random.default_rng(0)
     effects = []
@@ -186,7 +187,7 @@ def _effects_of_columns(
     # as in priors on standardised columns
     spread = design.moments.scale * np.sqrt(n / max(n - 1.0, 1.0))
     for b in prior.blocks:
-        # nobody moves effects by group by a standard deviation
+        # effects by group have no change by one standard deviation
         if not b.prior.proper or design.grouped_of(b.columns) is not None:
             continue
         in_units = b.prior.sigma_units and sigma is None
@@ -227,7 +228,7 @@ def _effects_of_columns(
 
 
 def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
-    """The median and the quantile prob of draws, with the standard error of the latter by the spread of its rank."""
+    """Return the median and the quantile prob of draws, and the standard error of the quantile from the spread of its rank."""
     S = len(size)
     reach = np.sqrt(prob * (1 - prob) / S)
     low, high = np.quantile(size, np.clip([prob - reach, prob + reach], 0, 1))
@@ -237,7 +238,7 @@ def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
 def _effect_size(likelihood: Likelihood, step: Array) -> Array:
     """Return the size of the largest change that steps (S, m) of the linear predictors can make.
 
-    A step d of a logit changes a probability by at most tanh(d / 4): that is around one half. For a softmax d is the
+    A step d of a logit changes a probability by at most tanh(d / 4), around one half. For a softmax d is the
     largest difference between two classes.
     """
     if isinstance(likelihood, SoftmaxLikelihood):

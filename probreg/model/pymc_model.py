@@ -1,4 +1,4 @@
-"""The PyMC model as a reader of PyMC expects it: all rows, a variable for each term under its own name, named dims.
+"""The PyMC model in the usual form of PyMC: all rows, a variable for each term with its own name, and named dims.
 
 beta_term ~ its prior,  eta = X beta + offset,  y ~ likelihood(eta, aux)
 """
@@ -75,7 +75,7 @@ class TermVariable:
 
 
 def dim_of(name: str) -> str:
-    """The dim of a variable of several numbers.
+    """Return the dim of a variable of several numbers.
 
     >>> dim_of("bs(x, df=5)")
     'bs(x df=5)_dim'
@@ -84,7 +84,7 @@ def dim_of(name: str) -> str:
 
 
 def term_variables(design: Design, taken: Set[str]) -> tuple[TermVariable, ...]:
-    """The terms of the coefficients that are reported one by one, in the order of their columns."""
+    """Return the terms of the coefficients that are reported one by one, in the order of their columns."""
     terms = terms_of_columns(design)
     places: dict[str, list[int]] = {}
     for j in design.ungrouped:
@@ -98,7 +98,7 @@ def term_variables(design: Design, taken: Set[str]) -> tuple[TermVariable, ...]:
 def part_of_term(
     term: str, columns: Sequence[int], design: Design, taken: Set[str]
 ) -> TermVariable:
-    """Some of the columns of a term: a column by its own name, a block of a smooth function as the function's."""
+    """Return some of the columns of a term: a column has its own name, a block of a smooth function has the function's name."""
     names = [design.columns[j] for j in columns]
     own_names = design.label_columns(columns)
     labels = _short_labels(term, tuple(names))
@@ -122,7 +122,7 @@ def _variable(
 
 
 def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The levels or numbers of columns without the names of their factors; columns as they are where these are not distinct.
+    """Return the levels or numbers of columns without the names of their factors, or the full names if the short ones are not distinct.
 
     >>> _short_labels("g:x", ("g[T.b]:x", "g[T.c]:x")), _short_labels("poly(x, 2)", ("poly(x, 2)[1]", "poly(x, 2)[2]"))
     (('b', 'c'), ('1', '2'))
@@ -190,7 +190,7 @@ def build_pymc_model(
     response: bool,
     noncentered: bool,
 ) -> Any:
-    """The PyMC model; without `response` it ends at the linear predictor `eta`. Rows with frequency weights enter as a potential,
+    """Return the PyMC model; without `response` it ends at the linear predictor `eta`. Rows with frequency weights enter as a potential,
     log p times the weight."""
     import pymc as pm
 
@@ -229,7 +229,7 @@ def build_pymc_model(
 
 
 def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
-    """Names of columns, rows, and outcomes where there are several; of classes where rows count them."""
+    """Return the names of columns, rows, outcomes if there are several, and classes if rows count them."""
     coords: dict[str, Any] = {"coef": list(design.columns), "obs": np.arange(design.n)}
     if likelihood.outcomes:
         coords["outcome"] = list(likelihood.outcomes)
@@ -310,7 +310,7 @@ def _coefficients(
     hyper: Mapping[int, Mapping[str, Any]],
     noncentered: bool,
 ) -> Any:
-    """Return the coefficients (p, m), of a variable for each term and block of the prior, in the PyMC model that is open."""
+    """Return the coefficients (p, m), from one variable for each term and block of the prior, in the open PyMC model."""
     import pytensor.tensor as pt
 
     taken = names_taken(design, likelihood, prior)
@@ -343,7 +343,7 @@ def _coefficients(
 
 @dataclass(frozen=True, eq=False)
 class _BlockVariables:
-    """The coefficients of one block of the prior, for `m` linear predictors, as variables of the PyMC model that is open."""
+    """The coefficients of one block of the prior, for `m` linear predictors, as variables of the open PyMC model."""
 
     design: Design
     likelihood: Likelihood
@@ -359,7 +359,7 @@ class _BlockVariables:
 
     @property
     def suffix(self) -> str:
-        """The end of the names of variables of one predictor of several."""
+        """The suffix of the variables' names, if there are several predictors."""
         if self.block.predictor is None:
             return ""
         return plain_name(f"[{self.block.outcome}]")
@@ -396,8 +396,8 @@ class _BlockVariables:
     def _term_variables(
         self, prior: Prior
     ) -> Iterator[tuple[TermVariable, tuple[int, ...]]]:
-        """The variables of a block and their places in it: one for each term, or one where the prior is no product over columns."""
-        max_terms = 50  # of one variable each; of more, PyMC would compile for minutes
+        """Return the variables of a block and their places in it: one for each term, or only one if the prior is no product over columns."""
+        max_terms = 50  # largest number of terms with one variable each; with more, PyMC would compile for minutes
         block = self.block
         by_term: dict[str, list[int]] = {}
         for place, j in enumerate(block.columns):
@@ -435,7 +435,7 @@ class _BlockVariables:
         }
 
     def _dims(self, coords: dict[str, list[str]]) -> tuple[str, ...]:
-        """The dims of a variable, of predictors first, its labels known to the model."""
+        """Return the dims of a variable, predictors first, and add its labels to the model."""
         import pymc as pm
 
         if self.m > 1 and self.predictor == "predictor":
@@ -453,7 +453,7 @@ class _BlockVariables:
         dims = self._dims(coords)
 
         def shaped(v: Any) -> Any:
-            # a number, or groups by effects: parameters of each column take that shape
+            # a number, or groups by effects: parameters of each column get this shape
             if not np.ndim(v) or len(shape) == 1:
                 return v
             lead: dict[int, tuple[int, ...]] = {1: (), 2: (self.m,)}

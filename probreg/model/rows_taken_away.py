@@ -1,4 +1,4 @@
-"""The model of the rows that stay when some are taken away: found among those in memory, or subtracted by their moments."""
+"""The model of the remaining rows after some rows are taken away: rows in memory are removed, and moments are subtracted."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,8 +16,8 @@ Array = np.ndarray
 
 
 def model_without(model: Model, removed: Model) -> Model:
-    """The model without the rows of another. DataError where they are not among its rows, Incompatible where likelihoods differ
-    or the noise is not Gaussian.
+    """Return the model without the rows of another. Raise DataError if these are not rows of the model, and Incompatible if the
+    likelihoods differ or the noise is not Gaussian.
 
     >>> whole = Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 4.0])
     >>> model_without(whole, whole.at([1.0], [3.0])).design.observed
@@ -53,7 +53,7 @@ def model_without(model: Model, removed: Model) -> Model:
         if remaining.any():
             remaining_rows = before.take(remaining > 0)
             absent = before.absent
-            # rows of weight 0 stay, as many places further up as rows before them are gone
+            # rows of weight 0 stay; their numbers decrease by the number of removed rows before them
             if absent is not None:
                 earlier = np.searchsorted(before.places[remaining <= 0], absent.places)
                 remaining_rows = replace(
@@ -73,7 +73,7 @@ def model_without(model: Model, removed: Model) -> Model:
     )  # fmt: skip
     try:
         return replace(model, design=design)
-    except DataError:  # by a prior that is relative to the rows
+    except DataError:  # from a prior that is relative to the rows
         require_rows_left(design)
         raise
 
@@ -119,7 +119,7 @@ def require_rows_left(design: Design) -> None:
 
 
 def _weights_found(before: Design, removed: Design) -> Array:
-    """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
+    """(n,) the weight that is taken away from each row by equal rows."""
     from scipy.spatial import cKDTree
 
     # two rows are the same if they differ by no more than these shares of a standard deviation and of the largest value

@@ -1,4 +1,5 @@
-"""Priors of terms with a scale of their own: a stated one, else the term's default, before a prior for all columns; the names of their hyperparameters."""
+"""Priors of terms that have their own scale, and the names of their hyperparameters. A term has the prior that is stated for it, else its
+default; a prior for all columns comes last."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -33,9 +34,10 @@ from probreg.priors.joint import JointPrior, Key, same_term
 from probreg.priors.text import PriorLike, read_prior
 
 Array = np.ndarray
-_DRAWS_OF_QUANTILES = 4001  # of a prior, for its quantiles
+_DRAWS_OF_QUANTILES = 4001  # number of draws of a prior for its quantiles
 _ENDS = (0.01, 0.99)
-LARGEST_SINE_ERROR = 0.01  # of k(x, x): an error of sines above it is no approximation
+# share of k(x, x): with a larger error sines are no approximation
+LARGEST_SINE_ERROR = 0.01
 
 
 def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
@@ -53,7 +55,7 @@ def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
 def _requested_basis(
     prior: GaussianProcess, term: ProcessTerm, design: Design
 ) -> KernelBasis | None:
-    """Return the basis that a prior requires, or None where the term has it."""
+    """Return the basis that a prior requires, or None if the term already has it."""
     basis = term.basis
     names = term.inputs
     kernel = prior.kernel_on(basis.kernel)
@@ -69,7 +71,7 @@ def _requested_basis(
             basis = basis.rebuilt(kernel, x, **term.settings)
     unknown = prior.unknown(kernel)
     if isinstance(basis, RowValues) and not unknown:
-        # values have the covariance k; the columns of a known k have independent coefficients
+        # function values have the covariance k; columns of a known k have independent coefficients
         basis = basis.rebuilt(kernel, basis.anchors)
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
@@ -97,9 +99,9 @@ def _same_sines(first: SineBasis, second: SineBasis) -> bool:
 def _ends_of(
     kernel: CovarianceFunction, lengths: Mapping[str, AuxPrior], basis: SineBasis
 ) -> tuple[CovarianceFunction, CovarianceFunction]:
-    """The function at the shortest lengths that are to be served, and at the longest: quantiles 0.01 and 0.99 of their priors,
-    or shares of the range where a prior is improper."""
-    # of the range between which lengths without a proper prior are served, by the number of inputs
+    """Return the function at the shortest and at the longest lengths that the basis must cover: quantiles 0.01 and 0.99 of their
+    priors, or shares of the range if a prior is improper."""
+    # limits of lengths without a proper prior, as shares of the range, by the number of inputs
     shares = {1: (0.05, 1.0), 2: (1 / 6, 0.5), 3: (1 / 3, 0.5)}
     low: dict[str, float] = {}
     high: dict[str, float] = {}
@@ -189,7 +191,7 @@ def bound_terms(
 def with_prior_note(
     design: Design, spec: PriorLike, bound: Prior | Mapping[Key, Prior]
 ) -> Design:
-    """Return the design with a note on a prior for all columns that none takes, and without a note on an earlier prior."""
+    """Return the design with a note if no column uses a prior for all columns, and without a note on an earlier prior."""
     start = "no column takes the prior "
     notes = [note for note in design.notes if not note.startswith(start)]
     prior = read_prior(spec)
@@ -218,7 +220,7 @@ def _without_terms(
 def _by_predictor(
     prior: Prior, design: Design, columns: Sequence[str]
 ) -> Mapping[Key, Prior]:
-    """Return a prior for the columns of each linear predictor, without their intercepts: each has scales of its own."""
+    """Return a prior for the columns of each linear predictor, without their intercepts: each has its own scales."""
     owner = design.owner
     groups: dict[int, list[str]] = {}
     for j, column in enumerate(design.columns):
@@ -233,7 +235,7 @@ def _present(design: Design) -> list[BasisTerm]:
 
 
 def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
-    """Raise DataError for the prior of a positive number or of correlations in place of a prior of effects or columns."""
+    """Raise DataError if effects or columns get a prior of a positive number or of correlations."""
     name = type(prior).__name__
     if isinstance(prior, LKJ):
         raise DataError(
@@ -251,7 +253,7 @@ def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
 
 
 def _refuse_part(term: BasisTerm, priors: Mapping[Key, Prior]) -> None:
-    """DataError for a prior of some of the effects that vary by a group."""
+    """Raise DataError for a prior of only some of the effects that vary by a group."""
     term_columns = set(term.columns)
     for key in priors:
         key_columns = set(key if isinstance(key, tuple) else (key,))
@@ -283,7 +285,7 @@ def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]
 
 
 def interpolation(design: Design, joint: JointPrior) -> str | None:
-    """The sentence where processes under flat priors have as many columns as leave less than two rows over; None elsewhere."""
+    """Return a sentence if processes under flat priors have so many columns that fewer than two rows are left over; else None."""
     if not design.recipe.processes:
         return None
     flat = flat_processes(design, joint)
@@ -317,13 +319,13 @@ def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
 
 
 def plain_name(text: str) -> str:
-    """A name without slashes, which part the groups of a tree and of a file."""
+    """Return a name without slashes, which separate the groups of a tree and of a file."""
     return text.replace("/", "|")
 
 
 def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
-    """Return the names of the hyperparameters of each block: `tau`, or `tau[x]` with the block's columns where several blocks
-    have hyperparameters, or with the smooth function that they are of; of one linear predictor of several with its name."""
+    """Return the names of the hyperparameters of each block: `tau`, or `tau[x]` if several blocks have hyperparameters, where x
+    is the smooth function or the block's columns. With several linear predictors the name of the predictor is added."""
     blocks = {
         i: b
         for i, b in enumerate(prior.blocks)
@@ -362,7 +364,7 @@ def hyper_at(
 
 
 def unit_prior(block: BlockPrior) -> Prior:
-    """The prior of a block given its hyperparameters, at a spread of 1."""
+    """Return the prior of a block given its hyperparameters, at a spread of 1."""
     if isinstance(block.prior, HierarchicalPrior):
         return block.prior.base
     return block.prior

@@ -6,7 +6,7 @@ sigma^2 R^-1. Draws of the scales theta are weighted,
 
     p(y_g | y_-g) = 1 / E[1 / p(y_g | y_-g, theta)],   theta ~ p(theta | y),
 
-by Pareto-smoothed weights. Elsewhere the effects of the group are integrated out at each draw of everything else (Merkle, Furr &
+by Pareto-smoothed weights. In other models the effects of the group are integrated out at each draw of everything else (Merkle, Furr &
 Rabe-Hesketh 2019), by quadrature about their posterior.
 """
 
@@ -58,7 +58,7 @@ def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
 
 
 def leave_group_out(fit: Fit, group: str, labels: Array) -> LeftOut:
-    """Return log p(y_g | y_-g) of every group, (G,), in the order of the labels; nan, with the reason, where there is none."""
+    """Return log p(y_g | y_-g) of every group, (G,), in the order of the labels; nan, with the reason, if there is none."""
     groups = [np.flatnonzero(labels == g) for g in dict.fromkeys(labels.tolist())]
     obstacle = _obstacle(fit)
     if obstacle is not None:
@@ -156,7 +156,7 @@ def _group_log_density(
 
 
 def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
-    """Mean, covariance and sigma of the coefficients given the scales, at draws of these."""
+    """Mean, covariance and sigma of the coefficients given the scales, at draws of the scales."""
     model = fit.model
     draws = fit.solution.posterior.flat
     d = model.design
@@ -301,7 +301,7 @@ def _log_normal_kernel(points: Array, root: Array) -> Array:
     return -0.5 * (u**2).sum(1) - log_det[..., None]
 
 
-# ---- what is common --------------------------------------------------------------------------------------------------------
+# ---- common functions ------------------------------------------------------------------------------------------------------
 
 
 def _leave_out_by_importance(log_p: Array, group: str, method: str) -> LeftOut:

@@ -52,7 +52,7 @@ class LeftOut:
 
 
 def leave_one_out(fit: Fit) -> LeftOut:
-    """Return log p(y_i | y without i) of every observation; nan, with the reason, where there is none."""
+    """Return log p(y_i | y without i) of every observation; nan, with the reason, if there is none."""
     model = fit.model
     s = fit.solution
     if fit.target == "posterior":
@@ -64,7 +64,7 @@ def leave_one_out(fit: Fit) -> LeftOut:
     reference = all(model.aux_prior(a).name == "reference" for a in model.unknown)
     flat = not model.joint.informative.any()
     if model.likelihood.least_squares and flat and reference:
-        # the hat matrix, whatever the method of the fit
+        # the hat matrix, for any method of the fit
         s = ClosedForm().solve(model, np.random.default_rng(0))
         unit = model.noise(s.aux) ** 2
         if s.df is not None:
@@ -92,7 +92,7 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
     """Return the density of each row at the estimate or under the posterior without it.
 
     The covariance of the solution is V `unit`; h_i = w_i x_i'V x_i of one observation of precision w_i, and y_i - x_i b_(i) =
-    e_i / (1 - h_i) in units of w_i^(-1/2); nan for a row that alone decides a coefficient.
+    e_i / (1 - h_i) in units of w_i^(-1/2); nan if only this row determines a coefficient.
     """
     model = fit.model
     d = model.design
@@ -173,8 +173,8 @@ def _one_per_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     if not len(missing):
         return LeftOut(elpd, method)
     names = fit.model.design.row_names
-    # with least squares a row alone decides a coefficient, or the others leave no
-    # residuals; elsewhere the search failed
+    # with least squares only this row determines a coefficient, or the others leave no
+    # residuals; with other likelihoods the search failed
     if fit.model.likelihood.least_squares:
         reason = "a coefficient or sigma has no estimate"
     else:
@@ -195,7 +195,7 @@ def refit_rows(
 ) -> LeftOut:
     """Return the log density of each row at the mode without it: one Newton step, and refits of the rows in doubt.
 
-    Up to `refit_all` rows each is refitted, and none if more than `most_refits` are in doubt. `allowed` is the error in nats of one
+    With at most `refit_all` rows each row is refitted. If more than `most_refits` are in doubt, none is. `allowed` is the error in nats of one
     Newton step in the sum over rows.
     """
     model = _with_parameters_held(hold_at_limits(fit.model, fit.solution), fit.solution)

@@ -324,8 +324,8 @@ class ClosedForm(Method):
     With flat priors this is least squares. sigma is then estimated by maximum likelihood, sqrt(RSS/n), and standard
     errors use the unbiased sqrt(RSS/(n - rank)) with n - rank degrees of freedom; both are reported. With a normal
     prior, sigma must be fixed or scale the prior: its joint mode over log sigma is sqrt((RSS + penalty)/(n + q)).
-    Columns that are combinations of others have the coefficients of least norm; those involved are marked as not
-    identified.
+    Columns that are combinations of others have the coefficients of least norm, and these coefficients are marked
+    as not identified.
 
     Examples
     --------
@@ -497,7 +497,7 @@ def noise_of(model: Model, squares: LeastSquares) -> NoiseFound:
 def _with_log_sigma(
     model: Model, unscaled: Callable[[], DenseCovariance], noise: NoiseFound
 ) -> DenseCovariance:
-    """The covariance over (beta, log sigma), which are independent, from the function that computes the one of beta at sigma = 1."""
+    """Return the covariance over (beta, log sigma), which are independent; `unscaled` computes the covariance of beta at sigma = 1."""
     scaled = unscaled().scale_by(noise.error**2)
     log_errors = np.full((len(noise.aux),) * 2, noise.log_error)
     joint = block_diag(scaled.root, log_errors)

@@ -123,9 +123,9 @@ class PassData:
 
 
 class Pull(NamedTuple):
-    """d log prior / d gamma = vector - matrix gamma, for one of the rows that share it."""
+    """d log prior / d gamma = vector - matrix gamma, the share of one row."""
 
-    vector: Array  # (p, 1), or (p, m) of predictors with priors of their own
+    vector: Array  # (p, 1), or (p, m) if predictors have different priors
     matrix: Array  # (1, p, p) or (m, p, p)
 
     def at(self, gamma: Array) -> Array:
@@ -182,7 +182,7 @@ def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
     eta = model.eta(beta)
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
-    # eta as an offset of no columns leaves derivatives over log aux only
+    # with eta as an offset and no columns, there are only derivatives over log aux
     rows = model.design.block._replace(X=np.zeros((len(eta), 0)), offset=eta)
 
     def evaluate(x: Array) -> LocalModel:
@@ -240,7 +240,7 @@ class Perceptron(Method):
 
     If the classes can be separated, it ends after at most (R / margin)^2 mistakes, with a direction of the right
     sign in every row. Otherwise it does not converge: after `epochs` passes the answer is the average of the last
-    pass, and the status reports it. Each pass uses a new order of the rows; a row of weight w moves gamma w times as far.
+    pass, and the status reports this. Each pass uses a new order of the rows; a row of weight w changes gamma w times as much.
 
     There are no standard errors and no probabilities: `predict` raises an error, and np.sign(X @ coef) gives the side of
     a row, +1 for the event. `stats` contains mistakes, passes, rows on the wrong side, and the margin, min s

@@ -240,7 +240,7 @@ class ArrowRows:
         return spread
 
     def _embed(self, S: Inverse) -> Inverse:
-        """The same covariance over the coefficients of every column in each predictor, zero where there is none."""
+        """The same covariance over the coefficients of every column in each predictor, with zeros for coefficients that do not exist."""
         assert self._entries is not None
         lead, border = self._entries
         K = self.columns.lead.effects * self.m

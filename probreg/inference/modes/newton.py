@@ -80,7 +80,7 @@ def find_mode(
 
     `start` and `log_aux` give the start of the search.
     """
-    # of sqrt(n) standard errors: closer to the mode the curvature changes by some tenths at most
+    # in units of sqrt(n) standard errors: closer to the mode the curvature changes by at most some tenths
     near = 0.2
     refuse_too_wide(model.shape[0])
     if not (model.design.has_rows or model.of_moments):
@@ -201,7 +201,7 @@ def response_shift(model: Model) -> Array | None:
 
 
 def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
-    """Continue a search by BFGS: where residuals are nearly zero, the second derivative is far above the expected one of
+    """Continue a search by BFGS: if residuals are nearly zero, the second derivative is far above the expected curvature in
     Newton's steps."""
 
     def negative(x: Array) -> tuple[float, Array]:
@@ -254,7 +254,7 @@ def bfgs_passes(
         new = slope(point + step)
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
             break
-        # H <- H + y y' / s'y - H s s'H / s'H s, with y = -(change of g) and H s = g before, as s solves it
+        # H <- H + y y' / s'y - H s s'H / s'H s, with y = -(change of g) and H s = the previous g, because s solves H s = g
         y = gradient - new
         H = (
             H
@@ -365,7 +365,7 @@ class RoughStart(NamedTuple):
     and rough logs of nuisance parameters."""
 
     target: Array  # (n, m) of the rows in memory
-    weight: Array  # (n,), 0 where there is nothing to regress on
+    weight: Array  # (n,), 0 for rows without information
     log_aux: Array
 
 
@@ -471,7 +471,7 @@ def unbounded_density_message(model: Model) -> str | None:
 
 
 def exact_fit_message(model: Model) -> str | None:
-    """Return that the loss has no curvature at an exact fit, or None if some residual is not zero."""
+    """Return a message that the loss has no curvature at an exact fit, or None if some residual is not zero."""
     if model.likelihood.noise_scale is None or spare_rows(model) is None:
         return None
     return (

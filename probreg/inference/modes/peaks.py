@@ -29,7 +29,7 @@ from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.system.terminal import percent
 
-SHARE = 0.01  # probability of a mode above which omitting it shifts a 95 % interval
+SHARE = 0.01  # a mode with more probability than this shifts a 95 % interval if it is omitted
 
 
 class Peak(NamedTuple):
@@ -48,7 +48,7 @@ class Peak(NamedTuple):
 
     @classmethod
     def of(cls, mode: Mode, solution: Solution) -> "Peak":
-        """At the end of a search that converged."""
+        """Return the peak at the end of a search that converged."""
         # z = root^-1 (theta - mode) has the curvature 1
         return cls(
             solution,

@@ -162,8 +162,8 @@ class Cone:
 class Separation:
     """Whether the log-likelihood has a finite maximiser over the coefficients with a flat prior.
 
-    `complete`: along `direction` the log-likelihood of every row increases; `quasi`: of
-    some rows, and the others are constant; `none`: a maximiser exists; `unknown`: the
+    `complete`: along `direction` the log-likelihood of every row increases; `quasi`: it increases
+    for some rows, and is constant for the others; `none`: a maximiser exists; `unknown`: the
     likelihood does not define its recession directions. `not_estimable` (p, D) marks
     the reported coefficients, D per column, without a finite estimate; `columns` lists
     their columns and `labels` each of them; `direction` (p, m) is one along which the

@@ -232,8 +232,8 @@ def is_wide(model: Model) -> bool:
 def rotate_to_rows(model: Model) -> Rotated | None:
     """Return the model in the coordinates spanned by its rows.
 
-    None if there are not fewer than columns, if linear predictors have columns of their own, or priors are not independent
-    normal ones or only partly in units of sigma.
+    None if there are not fewer rows than columns, if linear predictors have different columns, or if priors are not
+    independent normal ones or only partly in units of sigma.
     """
     design = model.design
     if design.owner is not None:
@@ -400,8 +400,8 @@ def partial_out(model: Model) -> ReducedSquares:
 
 
 def _far_from_zero(design: Design, informative: Array) -> Array | None:
-    """(p,) the means of the columns that lie further than 1e5 standard deviations from 0, 0 for the others; None where no column
-    does, or no flat intercept takes up the shift. Sums of squares of these columns would lose ten digits or more."""
+    """(p,) the means of columns with a mean further than 1e5 standard deviations from 0, and 0 for the others; None if there is no such
+    column, or no flat intercept to absorb the shift. Sums of squares of these columns would lose ten digits or more."""
     i = design.intercept
     if i is None or informative[i] or not design.n or design.is_lazy:
         return None
@@ -411,7 +411,7 @@ def _far_from_zero(design: Design, informative: Array) -> Array | None:
 
 
 def _require_near_rows(design: Design, lost: Array) -> None:
-    """Raise DataError for columns of rows that are not in memory which lie so far from 0 that their moments lost them."""
+    """Raise DataError for columns that are so far from 0 that their moments lost all digits, if rows are not in memory."""
     basis = design.basis
     far = lost[np.abs(basis.shift[lost]) > 1e9 * basis.scale[lost]]
     if len(far):
@@ -444,7 +444,7 @@ def _parts_of(design: Design, columns: Array, flat: Array) -> ReducedSquares:
     share = Q.T @ A
     U = np.empty(A.shape, order="F")
     np.subtract(A, Q @ share, out=U)
-    # Projected twice: once leaves rounding of the size of A.
+    # Projected twice, because one projection leaves rounding of the size of A.
     U -= Q @ (Q.T @ U)
     norm = np.sqrt(np.einsum("ij,ij->j", U, U))
     # columns equal to combinations of the flat ones up to rounding

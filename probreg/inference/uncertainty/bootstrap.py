@@ -175,7 +175,7 @@ class Replicate(NamedTuple):
 class Bootstrap(Method):
     """The sampling distribution of a point estimate, from `reps` runs of its method on resampled data.
 
-    `method` gives the estimate, the replicates its covariance. Replicate k has its own
+    `method` gives the estimate, and the replicates give its covariance. Replicate k has its own
     seed, so the results do not depend on the number of `workers`. The status counts
     replicates without an estimate (separation, a factor level that was not drawn). A
     divergent replicate counts as infinite in percentile and bca intervals, and is left
@@ -253,7 +253,7 @@ class Bootstrap(Method):
         return Newton().obstacle(model)  # its derivatives give the leverages
 
     def _finder(self, model: Model) -> Method:
-        """The wrapped method, as auto chooses it for the model."""
+        """The wrapped method, chosen by `auto` for the model if it is not set."""
         method: Method = METHODS.resolve(self.method)
         return method.choose(model)[0] if isinstance(method, Auto) else method
 

@@ -44,7 +44,7 @@ def wald_on_free_scale(
 ) -> tuple[float, float]:
     """Return estimate -+ z standard errors on the log of a standard deviation, or on
     atanh of a correlation; nan without an error, or for a standard deviation below its error."""
-    # of a log sd: the sd is then less than an error from 0, where its log has no normal distribution
+    # of a log sd: the sd is then less than one standard error from 0, where its log has no normal distribution
     largest_error = 1.0
     value = scales.values[name]
     error = scales.errors[name]
@@ -65,7 +65,7 @@ def profile_interval(
     scales: FoundScales, name: str, prob: float
 ) -> tuple[float, float]:
     """Return the profile interval of a standard deviation or a correlation.
-    Incompatible if it has no coordinate of its own."""
+    Incompatible if it has no separate coordinate."""
     far = 25.0  # a log: an end this far above the estimate is infinite
     if name not in scales.values:
         raise DataError(
@@ -139,8 +139,8 @@ class ScaleProfile:
 
     @cached_property
     def starts(self) -> list[Array]:
-        """Starts at the fit and on its other branches, and with positive scales where it has zeros, which need not be zero given
-        coordinate k."""
+        """Starts at the fit and on its other branches, and with positive scales in place of zeros, because scales need not be zero
+        given coordinate k."""
         theta = self.found.theta
         positive = _positive_starts(self.problem, self.found)
         return [theta, *positive, *self.problem.groups.branches(theta)]

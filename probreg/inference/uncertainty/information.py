@@ -245,14 +245,14 @@ class Estimate:
 
     @cached_property
     def data_information(self) -> Array:
-        """The expected information of the rows over phi; over its coefficients where it is orthogonal to nuisance parameters."""
+        """The expected information of the rows over phi; over its coefficients if it is orthogonal to nuisance parameters."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
         S = self._informed
         return S.T @ self._sum(RowDerivatives.information) @ S
 
     @cached_property
     def _informed(self) -> Array:
-        """`inside`, or its coefficients (p m, r - a) where their expected information is orthogonal to nuisance parameters."""
+        """`inside`, or its coefficients (p m, r - a) if their expected information is orthogonal to nuisance parameters."""
         if not self.at.has_orthogonal_information:
             return self.inside
         return self.inside[
@@ -336,7 +336,7 @@ class Estimate:
 
     @cached_property
     def root(self) -> Array:
-        """A root (p m, r - a) of the covariance of vec gamma by the expected information; where that is not enough, one (p m + a, r)
+        """A root (p m, r - a) of the covariance of vec gamma by the expected information. If this is not enough, a root (p m + a, r)
         of the covariance of (vec gamma, log aux) by the observed information."""
         if self.at.has_orthogonal_information:
             return self._informed @ self.expected_root
@@ -436,7 +436,7 @@ class RowDerivatives:
 
     @cached_property
     def curves(self) -> Array:
-        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m); where it is not enough -d2 log p / d (eta, log aux)2, (n, m + a, m + a)."""
+        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m); if this is not enough, -d2 log p / d (eta, log aux)2, (n, m + a, m + a)."""
         if not self.at.has_orthogonal_information:
             return self.derivatives.curvature
         return self.at.likelihood.information(
@@ -444,7 +444,7 @@ class RowDerivatives:
         )
 
     def information(self) -> Array:
-        """The expected information over (vec gamma, log aux), or over vec gamma (p m, p m) where it is orthogonal to log aux. Incompatible
+        """The expected information over (vec gamma, log aux), or over vec gamma (p m, p m) if it is orthogonal to log aux. Incompatible
         without a formula for it."""
         if self.at.has_orthogonal_information:
             return weighted_gram(self.U, times_weights(self.curves, self.weights))
@@ -489,7 +489,7 @@ class RowDerivatives:
         return u.T @ u
 
     def spread(self, root: Array) -> Array:
-        """G_i = Z_i Z_i' with Z of `predictor_rows`, the covariance of the predictors that `curves` has."""
+        """G_i = Z_i Z_i' with Z from `predictor_rows`, the covariance of the predictors in `curves`."""
         Z = self.predictor_rows(root)
         return Z @ Z.mT
 
@@ -502,7 +502,7 @@ class RowDerivatives:
         return np.concatenate([Z, further], 1)
 
     def score_rows(self, scores: Array) -> Array:
-        """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from those over (eta, log aux), (n, p m + a)."""
+        """(u_i kron s_i, s_i^aux), the scores over (vec gamma, log aux) from the scores over (eta, log aux), (n, p m + a)."""
         m = self.at.likelihood.width
         over_gamma = row_gradients(scores[:, None, :m], self.U)
         return np.hstack([over_gamma.reshape(len(scores), -1), scores[:, m:]])
@@ -613,7 +613,7 @@ def root_of_inverse(H: Array) -> Array:
     return root
 
 
-# an eigenvalue of R, below which the coefficients are not identified without these rows
+# with a smaller eigenvalue of R the coefficients are not identified without these rows
 SINGULAR = 1e-10
 
 
@@ -626,7 +626,7 @@ class WhitenedRows(NamedTuple):
 
     @classmethod
     def of(cls, model: Model, beta: Array, sigma: float) -> "WhitenedRows":
-        """Create them at coefficients (p,) and a noise scale."""
+        """Return the rows at coefficients (p,) and a noise scale."""
         d = model.design
         root = np.sqrt(full_weights(d.precision, d.n))
         e = root * (d.observed - model.eta(beta[:, None])[:, 0]) / sigma

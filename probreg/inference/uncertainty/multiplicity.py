@@ -25,7 +25,7 @@ NO_TESTS = (
 
 
 class AdjustedTests(NamedTuple):
-    """AdjustedTests p-values (R,), the half-width of simultaneous intervals in standard
+    """Adjusted p-values (R,), the half-width of simultaneous intervals in standard
     errors (a number, or (R,)), a description of the adjustment, and the unadjusted
     p-values (R,)."""
 
@@ -74,8 +74,8 @@ def adjust_tests(
     joint distribution (Hothorn, Bretz & Westfall 2008); Tukey P(range of k means >=
     sqrt(2) |t_j|), exact if all pairs have the same standard error and conservative for
     independent means with unequal variances (Tukey-Kramer; Hayter 1984); for pairs in
-    several groups it is single-step. Each test uses its own degrees of freedom (R,),
-    the joint distribution the smallest. Incompatible for Tukey if the contrasts are not
+    several groups it is single-step. Each test uses its own degrees of freedom (R,);
+    the joint distribution uses the smallest. Incompatible for Tukey if the contrasts are not
     all pairs.
 
     >>> found = adjust_tests(np.array([3.0, 1.0]), np.eye(2), 10.0, prob=0.95, adjust="holm")
@@ -102,7 +102,7 @@ def adjust_tests(
     elif adjust == "holm":
         order = np.argsort(p_alone, kind="stable")
         steps = np.minimum((R - np.arange(R)) * p_alone[order], 1.0)
-        # a stepwise test has no intervals of its own: Bonferroni's are valid
+        # a stepwise test has no intervals: Bonferroni's intervals are valid
         p = np.maximum.accumulate(steps)[np.argsort(order)]
         words = f"Holm's p-values over {R}, Bonferroni's intervals"
     elif adjust == "tukey" and pairs == R:

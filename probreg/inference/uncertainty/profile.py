@@ -198,7 +198,7 @@ class ConstrainedPath:
 
         def excess(psi: float) -> float:
             maximum = self.maximum(psi)
-            if maximum is None:  # out of reach is beyond the end
+            if maximum is None:  # a psi without a maximum is beyond the end
                 return 999.0 * z
             return min(self.statistic(self, *maximum) - z, 999.0 * z)
 

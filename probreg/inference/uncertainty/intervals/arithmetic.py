@@ -124,8 +124,8 @@ def positive_interval(value: float, sd: float, prob: float) -> tuple[float, floa
 
 
 def order_quantile(values: Array, share: float) -> float:
-    """Return the (R + 1) share-th smallest of R values, with interpolation; the extreme
-    one if R is too small.
+    """Return the (R + 1) share-th smallest of R values, with interpolation; the smallest or
+    largest value if R is too small.
 
     Nan values are omitted; infinite ones count. nan if there are none.
 

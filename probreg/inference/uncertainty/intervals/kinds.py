@@ -59,7 +59,7 @@ from probreg.likelihoods.links import IDENTITY, LOG, LOGIT
 from probreg.model.model import Model
 
 Array = np.ndarray
-# the scale without bounds of a parameter on the line, a positive one and a probability
+# the unbounded scale of a real parameter, a positive parameter and a probability
 FREE_SCALES = {"real": IDENTITY, "positive": LOG, "unit": LOGIT}
 WALD_KINDS = {"real": "wald", "positive": "log-wald", "unit": "logit-wald"}
 
@@ -95,7 +95,7 @@ class Intervals:
 
     @cached_property
     def df(self) -> Array | float | None:
-        """Degrees of freedom of t, from least squares or Satterthwaite's for each coefficient of REML (h,), or None."""
+        """Degrees of freedom of t: from least squares, or Satterthwaite's for each coefficient (h,) of a REML fit, or None."""
         s = self.solution
         if s.df is not None or s.effect_scales is None or why_no_satterthwaite(s):
             return s.df
@@ -321,7 +321,7 @@ class InvertedInterval(IntervalKind):
 
 
 class ReplicatedInterval(IntervalKind):
-    """From replicates of the estimate; "bootstrap" is the kind that the method was configured for."""
+    """Intervals from replicates of the estimate; "bootstrap" is the kind that the method was configured for."""
 
     @property
     def words(self) -> dict[str, Any]:
