@@ -17,7 +17,9 @@ from probreg.fits.inference_data import (
     draws_dataset,
     integer_response,
     lazy,
+    observation_labels,
     observation_rows,
+    repeat_observations,
 )
 from probreg.inference import Solution
 from probreg.inference.base import has_effects, reported_coefficients
@@ -134,7 +136,7 @@ def add_prior(tree: Any, model: Model, draws: int, seed: int) -> None:
 
     if not model.design.n:
         model.design.need_rows("a group of draws from the priors")
-    prior_draws = model.prior_predictive(draws=draws, seed=seed)
+    prior_draws = repeat_observations(model).prior_predictive(draws=draws, seed=seed)
     beta = prior_draws.beta[None]
     flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
     if len(flat) == len(model.design.columns):
@@ -155,8 +157,9 @@ def add_prior(tree: Any, model: Model, draws: int, seed: int) -> None:
     tree["prior"] = xr.DataTree(_by_term(prior, named_terms(model)))
     if prior_draws.y is not None:
         y = integer_response(model, prior_draws.y)[None]
+        rows, _ = observation_rows(model)
         coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
-        coords["obs"] = np.arange(y.shape[2])
+        coords |= observation_labels(model, rows)
         if y.ndim == 4:
             coords["level"] = model.likelihood.level_names
         predictive = xr.Dataset({"y": (tuple(coords), y)}, coords)

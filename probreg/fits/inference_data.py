@@ -8,6 +8,7 @@ replicates) for a point estimate; also `log_likelihood`, `log_prior`, `log_prior
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -191,6 +192,14 @@ def observation_rows(
     ):
         return design.row_of_observations, None
     return np.arange(design.n), w
+
+
+def repeat_observations(model: Model) -> Model:
+    """Return the model with one row for each observation of `observation_rows`."""
+    _, weight = observation_rows(model)
+    if weight is not None:
+        return model
+    return replace(model, design=model.design.repeat_rows())
 
 
 def distinct_observations(model: Model, *, repeat: bool = True) -> tuple[Block, Array]:
@@ -394,7 +403,7 @@ def data_groups(model: Model, *, repeat: bool) -> dict[str, Any]:
 
     d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
-    obs = _row_labels(model, rows)
+    obs = observation_labels(model, rows)
     classes = _classes(model)
     y = model.likelihood.drawn(d.observed[rows])
     row_values = model.likelihood.given(d.observed[rows])
@@ -440,7 +449,7 @@ def _row_groups(
     rows, weight = observation_rows(model, repeat=repeat)
     chains, n_draws = draws["beta"].shape[:2]
     shape = (chains, n_draws, len(rows))
-    coords = _row_labels(model, rows) | _draw_coordinates(draws.values)
+    coords = observation_labels(model, rows) | _draw_coordinates(draws.values)
     dims = ("chain", "draw", "obs")
     classes = _classes(model)
     response_shape = (*shape, *map(len, classes.values()))
@@ -570,7 +579,7 @@ def _classes(model: Model) -> dict[str, list[str]]:
     return {}
 
 
-def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
+def observation_labels(model: Model, rows: Array) -> dict[str, Any]:
     """Return the row labels of the data; plain numbers if observations repeat."""
     design = model.design
     repeated = len(rows) != design.n or design.weights is not None

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy import stats
 
 import probreg as pr
@@ -177,6 +178,25 @@ def test_draws_from_the_prior_are_of_the_prior():
     assert stats.kstest(standard.values.ravel(), stats.norm.cdf).pvalue > 1e-3
     assert tree["prior_predictive"]["weight"].shape == (1, 4000, N)
     assert "left_out_of_prior" not in tree.attrs
+
+
+def test_prior_draws_have_the_observations_of_the_data():
+    """By their labels, and one for each observation of a frequency weight."""
+    labelled = DATA.set_index(pd.Index([f"row {i}" for i in range(N)]))
+    prior = pr.Normal(1.0, scaled=True)
+    settings = {
+        "prior": {"Intercept": pr.Normal(1.0), "x": prior},
+        "aux": {"sigma": 1.0},
+    }
+    for weights in (None, np.arange(N) % 3 + 1):
+        model = pr.Model.from_formula("weight ~ x", labelled, weights=weights, **settings)  # fmt: skip
+        tree = pr.fit(model, seed=1).inference_data(prior=True, prior_draws=4000)
+        drawn = tree["prior_predictive"]["weight"]
+        xr.testing.assert_equal(drawn.obs, tree["observed_data"]["weight"].obs)
+        # the standardised scale is that of the weighted rows
+        scale = model.joint.blocks[-1].prior.scale[0]
+        slopes = tree["prior"]["x"].values.ravel()
+        assert stats.kstest(slopes, stats.norm(0.0, scale).cdf).pvalue > 1e-3
 
 
 def test_flat_coefficients_have_no_prior_draws_and_are_named():

@@ -1,7 +1,6 @@
 """Pictures of Markov chains and of data replicated from a posterior or from priors. arviz-plots draws them, except for classes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,7 +9,11 @@ import numpy as np
 from probreg.arguments.scalars import Figure, check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import integer_response, observation_rows
+from probreg.fits.inference_data import (
+    integer_response,
+    observation_rows,
+    repeat_observations,
+)
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 from probreg.show.plot.style import (
@@ -156,7 +159,7 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
     if isinstance(fit, Fit):
         tree, group = fit.tree, "posterior_predictive"
     else:  # arviz-plots leaves the data out of prior predictive pictures by default
-        tree, group = _prior_tree(model, rows), "prior_predictive"
+        tree, group = _prior_tree(model), "prior_predictive"
         visuals = {data: {}}
     trials = likelihood.given(model.design.observed[rows]).get("trials")
     if likelihood.levels or (trials is not None and np.ptp(trials) > 0):
@@ -164,11 +167,11 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
     return _draw(name, tree, figsize, group=group, visuals=visuals)
 
 
-def _prior_tree(model: Model, rows: Array) -> Any:
+def _prior_tree(model: Model) -> Any:
     """Return responses drawn from the priors at the row of each observation, and the observed ones, as arviz-plots takes them."""
     import xarray as xr
 
-    repeated = replace(model, design=model.design.take(rows))
+    repeated = repeat_observations(model)
     drawn = repeated.prior_predictive()
     if drawn.y is None:
         raise Incompatible(f"no draws of the response: {'; '.join(drawn.notes)}")
