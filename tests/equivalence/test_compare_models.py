@@ -462,6 +462,19 @@ def test_evidence_under_other_flat_columns_is_said_to_be_no_comparison():
     )
 
 
+def test_numbers_at_estimated_scales_are_noted():
+    """They favour their fit: leaving a row out does not estimate the scales again, and their evidence is a maximum."""
+    settings = {"prior": pr.Normal(1.0), "aux": {"sigma": pr.HalfNormal(0.3)}}
+    fits = {
+        "found": fitted("line", method="evidence", **settings),
+        "averaged": fitted("line", method="quadrature", right="z", **settings | {"prior": {"Intercept": pr.Normal(2.0), "z": pr.Normal(1.0)}}),
+    }  # fmt: skip
+    about = [n for n in compare_models(fits).notes if "scales" in n]
+    assert [n.split(":")[0] for n in about] == ["found", "log_evidence of found"]
+    alone = compare_models({"averaged": fits["averaged"]}).notes
+    assert not [n for n in alone if "scales" in n]
+
+
 def test_groups_have_the_marginal_likelihood_of_ml_and_reml_none_of_it():
     """Balanced one-way groups: y_g ~ N(mu, sigma^2 I + tau^2 11'), whose likelihood is known."""
     rng = np.random.default_rng(4)

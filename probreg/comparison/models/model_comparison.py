@@ -398,6 +398,16 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
         notes.append(
             "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
         )
+    of_evidence = {
+        name: f.solution.has_found_scales
+        for name, f in fits.items()
+        if np.isfinite(f.solution.stats.get("log_evidence", np.nan))
+    }
+    if len(set(of_evidence.values())) > 1:
+        found = ", ".join(name for name, yes in of_evidence.items() if yes)
+        notes.append(
+            f"log_evidence of {found}: at the estimated scales, so larger than an average over them; compare it with no posterior"
+        )
     if n < 100:
         notes.append(
             f"with {n:g} observations the standard errors of differences are themselves uncertain"

@@ -25,7 +25,7 @@ from probreg.errors import DataError, NotConverged
 from probreg.fits.effects_table import off_span_of
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
-from probreg.fits.leave_out.rows import LeftOut, has_normal_prior
+from probreg.fits.leave_out.rows import LeftOut, has_normal_prior, held_scales_note
 from probreg.fits.prediction import parameter_draws
 from probreg.inference import ClosedForm
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
@@ -117,7 +117,7 @@ def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
         sigma = model.noise(fit.aux)
         V = fit.solution.given_scales
         elpd = _group_log_density(model, fit.solution.beta[:, 0], V, sigma, groups)
-        notes = _held_scales_note(fit, group)
+        notes = held_scales_note(fit, group)
     return LeftOut(elpd, "closed form", (*notes, *_missing_notes(elpd, group)))
 
 
@@ -219,7 +219,7 @@ def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftO
         1,
     )
     result = _leave_out_by_importance(log_p, group, method)
-    return replace(result, warnings=(*_held_scales_note(fit, group), *result.warnings))
+    return replace(result, warnings=(*held_scales_note(fit, group), *result.warnings))
 
 
 def _log_density_without_effects(
@@ -326,12 +326,4 @@ def _missing_notes(log_p: Array, group: str) -> tuple[str, ...]:
         return ()
     return (
         f"without {missing} of {len(log_p)} groups ({group}) some coefficient has no estimate",
-    )
-
-
-def _held_scales_note(fit: Fit, group: str) -> tuple[str, ...]:
-    if not fit.solution.stats.get("ratios_found"):
-        return ()
-    return (
-        f"the scales were estimated from all rows and fixed while each {group} is left out",
     )

@@ -53,6 +53,23 @@ class LeftOut:
 
 def leave_one_out(fit: Fit) -> LeftOut:
     """Return log p(y_i | y without i) of every observation; nan, with the reason, if there is none."""
+    left_out = _leave_rows_out(fit)
+    if np.isnan(left_out.elpd).all():
+        return left_out
+    notes = held_scales_note(fit, "row")
+    return replace(left_out, warnings=(*notes, *left_out.warnings))
+
+
+def held_scales_note(fit: Fit, unit: str) -> tuple[str, ...]:
+    """The note of a fit with scales of the prior that are not estimated again without a row or group."""
+    if not fit.solution.has_found_scales:
+        return ()
+    return (
+        f"the scales were estimated from all rows and fixed while each {unit} is left out, which favours this fit",
+    )
+
+
+def _leave_rows_out(fit: Fit) -> LeftOut:
     model = fit.model
     s = fit.solution
     if fit.target == "posterior":
