@@ -41,11 +41,11 @@ from probreg.comparison.shares import (
 )
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
+from probreg.fits.statistics import stated_prior_line
 from probreg.inference import Status
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
-from probreg.model.descriptions import prior_line
 from probreg.priors import AuxPrior
 from probreg.system.terminal import cut_text
 from probreg.tables import PrintsTable, Table
@@ -307,7 +307,12 @@ def explain_fits(pair: FitPair, tol: float) -> Explanation:
     chance_known = True
     shares: dict[SpecificCause, Step] | None = None
     if not reason:
-        path = PriorPath.between(a.model, b.model, changing_groups(a, b), aux)
+        by_evidence = {*a.solution.hyper, *b.solution.hyper}
+        for fit in pair.fits:
+            by_evidence -= fit.model.fixed.keys() - fit.solution.hyper.keys()
+        path = PriorPath.between(
+            a.model, b.model, changing_groups(a, b), aux, by_evidence
+        )
         ends = [
             np.append(
                 np.linalg.solve(path.columns, fit.solution.beta.ravel()),
@@ -448,9 +453,9 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
     s = fit.solution
     match cause.cause:
         case Cause.PRIOR:
-            return cut_text(prior_line(fit.stated_model), 80)
-        case Cause.PARAMETER_PRIOR | Cause.FIXED_PARAMETER:
-            return aux_prior_words(fit.stated_model, cause.subject)
+            return cut_text(stated_prior_line(fit), 80)
+        case Cause.PARAMETER_PRIOR | Cause.FIXED_PARAMETER | Cause.FOUND_PARAMETER:
+            return _parameter_text(fit, cause.subject)
         case Cause.SCALE_PRIOR:
             return _scale_prior_text(scale_priors(fit).get(cause.subject), cause)
         case Cause.LIKELIHOOD:
@@ -471,6 +476,13 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
             return KIND_WORDS.get(str(row["kind"]), str(row["kind"]))
         case _:
             return cut_text(s.status.with_detail(s.detail), 80)
+
+
+def _parameter_text(fit: Fit, name: str) -> str:
+    """Describe the prior of a nuisance parameter, or the value that evidence found."""
+    if name in fit.solution.hyper:
+        return f"{fit.solution.hyper[name][0]:.4g} by evidence"
+    return aux_prior_words(fit.stated_model, name)
 
 
 def _scale_prior_text(prior: AuxPrior | None, cause: SpecificCause) -> str:

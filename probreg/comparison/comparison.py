@@ -34,10 +34,10 @@ from probreg.comparison.same_question import (
 )
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
+from probreg.fits.statistics import stated_prior_line
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
-from probreg.model.descriptions import prior_line
 from probreg.system.terminal import clean_lines, cut_text, percent, shorten_names
 from probreg.tables import Column, Table
 from probreg.tables.render import Format, decimals, format_rounded, notebook_html
@@ -223,7 +223,7 @@ def _header(table: FitTable) -> list[str]:
         models = fit.method.describe(fit.model)
         if models != attrs["models"]:
             parts.append(models)
-        prior = prior_line(fit.stated_model)
+        prior = stated_prior_line(fit)
         if prior != "flat":
             parts.append(f"prior {prior}")
         s = fit.solution
@@ -322,7 +322,7 @@ class Comparison(FitTable):
         """The causes of each difference: param, fit, cause, shift, log_se and evidence, the largest first.
 
         shift is the cause's share of the difference in SE of the baseline, log_se its share of the log of the SE ratio, as in
-        `pr.explain`; nan if no path of priors connects the two fits. Causes are "prior of x", "prior of sigma", "sigma fixed",
+        `pr.explain`; nan if no path of priors connects the two fits. Causes are "prior of x", "prior of sigma", "sigma fixed", "sigma by evidence",
         "small sample", "covariance", "skewness", "approximation", "Monte Carlo error", "convergence", "sampler" and "kind of
         interval"; without a path also "columns", "effects by group", "smooth functions", "weights", "likelihood", "prior",
         "separation" and "identification". The evidence is the setting of each fit.

@@ -37,6 +37,7 @@ class Cause(Enum):
     LIKELIHOOD = "likelihood"
     PRIOR = "prior"
     FIXED_PARAMETER = "fixed"
+    FOUND_PARAMETER = "by evidence"
     PARAMETER_PRIOR = "prior of a nuisance parameter"
     SUMMARY = "mode or mean"
     SKEWNESS = "skewness"
@@ -52,7 +53,7 @@ class Cause(Enum):
 
 MODEL = (
     Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR, Cause.POINTS, Cause.LIKELIHOOD, Cause.PRIOR, Cause.FIXED_PARAMETER,
-    Cause.PARAMETER_PRIOR,
+    Cause.FOUND_PARAMETER, Cause.PARAMETER_PRIOR,
 )  # fmt: skip
 
 
@@ -70,8 +71,8 @@ class SpecificCause(NamedTuple):
     def label(self) -> str:
         if self.cause is Cause.SEVERAL:
             return self.subject
-        if self.cause is Cause.FIXED_PARAMETER:
-            return f"{self.subject} fixed"
+        if self.cause in (Cause.FIXED_PARAMETER, Cause.FOUND_PARAMETER):
+            return f"{self.subject} {self.cause.value}"
         if self.subject and self.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
             return f"prior of {self.subject}"
         return self.cause.value

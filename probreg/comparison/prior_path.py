@@ -12,7 +12,7 @@ with P_k the block's own change of the curvature and dH[v_k] the third derivativ
 fixes at u_b has the prior -(u - u_b)^2 w t / (2 (1 - t)); its precision grows without bound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -143,8 +143,10 @@ class PriorPath:
         b: Model,
         groups: Mapping[str, tuple[int, ...]],
         params: tuple[str, ...],
+        found: Collection[str] = (),
     ) -> "PriorPath":
-        """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table."""
+        """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table,
+        `found` those that a side holds at the maximum of the evidence."""
         rows = a if a.design.has_rows else b
         likelihood = rows.likelihood
         p, m = rows.shape
@@ -179,7 +181,10 @@ class PriorPath:
                     for model in (a, b)
                 ]
                 held[name] = first, second
-                causes.append(SpecificCause(Cause.FIXED_PARAMETER, name))
+                held_by = Cause.FIXED_PARAMETER
+                if name in found:
+                    held_by = Cause.FOUND_PARAMETER
+                causes.append(SpecificCause(held_by, name))
             elif a.aux_prior(name) != b.aux_prior(name):
                 causes.append(SpecificCause(Cause.PARAMETER_PRIOR, name))
         quadratic = a.joint.gaussian and b.joint.gaussian

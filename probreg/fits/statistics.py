@@ -38,6 +38,7 @@ from probreg.fits.smooth_functions import degrees_of_functions, smooths_table
 from probreg.inference.base import Solution, has_effects
 from probreg.inference.penalized.piecewise_linear import support_of
 from probreg.likelihoods import PiecewiseLinearLikelihood
+from probreg.model.descriptions import prior_line
 from probreg.model.model import Model
 
 
@@ -551,3 +552,9 @@ def support_table(model: Model, solution: Solution) -> DataFrame:
         index,
     )
     return table[support.of]
+
+
+def stated_prior_line(fit: FitStatistics) -> str:
+    """Describe the priors of a fit, also of nuisance parameters that evidence estimated."""
+    scales = fit.solution.scales
+    return prior_line(fit.stated_model, scales and scales.stated)

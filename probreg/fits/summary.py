@@ -28,7 +28,7 @@ from probreg.fits.inference_data import (
     reported_coefficients,
 )
 from probreg.fits.smooth_functions import describe_smooths
-from probreg.fits.statistics import FitStatistics
+from probreg.fits.statistics import FitStatistics, stated_prior_line
 from probreg.inference.base import (
     has_effects,
     reported_estimate,
@@ -50,7 +50,6 @@ from probreg.inference.varying import (
 )
 from probreg.likelihoods import Likelihood, OfClasses
 from probreg.likelihoods.links import LOG
-from probreg.model.descriptions import prior_line
 from probreg.system.terminal import (
     cut_text,
     format_number,
@@ -359,7 +358,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     return [
         attrs["models"],
         f"{size}; {cut_text(attrs['status'])}",
-        f"prior: {prior_line(fit.stated_model)}",
+        f"prior: {stated_prior_line(fit)}",
         _describe_intervals(fit, table),
     ]
 

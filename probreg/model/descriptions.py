@@ -28,8 +28,10 @@ from probreg.system.terminal import few_names, shorten_names
 _NAMED, _FEW = 12, 3
 
 
-def prior_line(model: Any) -> str:
+def prior_line(model: Any, before: Any = None) -> str:
     """Describe the priors that are not flat: the first few of coefficients, and the priors of nuisance parameters.
+
+    `before` is the model in which nuisance parameters that `model` holds at an estimate were unknown.
 
     >>> from probreg import Model
     >>> from probreg.priors import HalfNormal, Normal
@@ -46,7 +48,8 @@ def prior_line(model: Any) -> str:
     >>> prior_line(Model.from_arrays(np.eye(4)[:, :2], np.arange(4.0), columns=["a", "b"], prior=each))
     'Normal(HalfNormal(1)) on a; Normal(HalfNormal(1)) on b'
     """
-    aux = {a: model.aux_prior(a) for a in model.unknown}
+    of_aux = model if before is None else before
+    aux = {a: of_aux.aux_prior(a) for a in of_aux.unknown}
     aux_lines = [
         f"{a} ~ {describe_prior(v)}"
         for a, v in aux.items()

@@ -24,11 +24,11 @@ from probreg.fits.goodness import (
     is_density,
 )
 from probreg.fits.inference_data import index_labels
+from probreg.fits.statistics import stated_prior_line
 from probreg.inference.base import has_effects
 from probreg.inference.reported import reported_parameters
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
-from probreg.model.descriptions import prior_line
 from probreg.system.terminal import format_probability
 from probreg.tables import Column, Table
 from probreg.tables.render import decimals, format_p_value, format_rounded
@@ -502,7 +502,7 @@ def _describe_fit(c: _FitColumn, beneath: str) -> str:
     estimate = estimate_name(fit)
     if fit.target == "posterior" and "ratio" in c.attrs:
         estimate = "posterior median"
-    method = fit.method.name if fit.solution.effect_scales is None else "evidence"
+    method = fit.method.name if fit.solution.scales is None else "evidence"
     description = f"{c.name}: {estimate} by {method}"
     covariance = c.attrs.get("covariance", "none")
     if fit.target == "mode" and covariance != "none" and c.has_errors:
@@ -513,7 +513,7 @@ def _describe_fit(c: _FitColumn, beneath: str) -> str:
     noise_scale = fit.model.likelihood.noise_scale
     if noise_scale in c.statistics:
         description += f"; {noise_scale} {_noise_scale(fit)}"
-    prior = prior_line(fit.stated_model)
+    prior = stated_prior_line(fit)
     if prior != "flat" or fit.target == "posterior":
         description += f"; prior {prior}"
     return f"{description}."

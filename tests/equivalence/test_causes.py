@@ -128,3 +128,16 @@ def test_a_sigma_that_the_evidence_found_is_not_fixed(rng):
     held = pr.Model.from_formula("y ~ s(x)", data, aux={"sigma": 1.0})
     found = causes({"free": fits["x"], "held": pr.fit(held)}, "Intercept", apart=1e-3)
     assert "sigma fixed" in found
+
+
+def test_the_prior_and_the_search_of_sigma_are_those_of_the_evidence(rng):
+    """A fit by evidence holds sigma at an estimate: its prior is stated, and the cause is the evidence."""
+    model = gaussian(rng, 15).with_prior({"x": pr.Normal(0.5)})
+    model = model.with_aux(sigma=pr.HalfNormal(0.3))
+    fits = {name: pr.fit(model, name) for name in ("newton", "evidence")}
+    assert "sigma ~ HalfNormal(0.3)" in repr(fits["evidence"])
+    assert "evidence" in repr(fits["evidence"]).splitlines()[1]
+    assert "sigma by evidence" in {c.label for c in pr.explain(fits).causes}
+    held = {"held": pr.fit(model.with_aux(sigma=1.0)), **fits}
+    del held["newton"]
+    assert "sigma fixed" in {c.label for c in pr.explain(held).causes}

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.diagnostics.after.group_effects import GroupEffectsDiagnostic
+from probreg.diagnostics.after.predictive import LeaveOneOutDiagnostic
 from probreg.diagnostics.after.residual_tests import HeteroscedasticityDiagnostic
 from probreg.diagnostics.before import Verdict
 from probreg.diagnostics.before.sample import GroupsCheck
@@ -159,3 +161,26 @@ def test_the_standardised_effect_of_balanced_groups_is_the_standardised_mean():
     (outlier,) = found["group_effects"].items
     # the scales are found by search
     np.testing.assert_allclose(outlier.statistic, z, rtol=1e-5)
+
+
+def test_effects_without_variance_are_not_tested():
+    """Of effects with a standard deviation of zero none is tested; otherwise the tested effects are named."""
+    rng = np.random.default_rng(0)
+    alternating = np.tile([-1.0, 1.0], 36) + 0.1 * rng.normal(size=72)
+    same = alternating.reshape(12, 6)
+    level = DATA.assign(y=(same - same.mean(1, keepdims=True)).ravel())
+    verdicts = {}
+    for name, table in {"level": level, "groups": DATA}.items():
+        fit = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", table))
+        (verdicts[name],) = GroupEffectsDiagnostic().run(fit)
+    assert not verdicts["level"].applies
+    assert verdicts["groups"].applies
+    assert verdicts["groups"].sentence.startswith("Intercept | g: ")
+
+
+def test_leave_one_out_counts_every_parameter():
+    """Two coefficients with twelve effects, their standard deviation and sigma."""
+    prior = {"1 | g": pr.Covariance(pr.HalfNormal(1.0))}
+    model = pr.Model.from_formula("y ~ x + (1 | g)", DATA, prior=prior)
+    (found,) = LeaveOneOutDiagnostic().run(pr.fit(model, "posterior", seed=1))
+    assert " of 16 parameters" in found.sentence

@@ -16,7 +16,7 @@ from probreg.diagnostics.findings import (
 )
 from probreg.fits.fit import Fit
 from probreg.inference.varying import effects_of_groups
-from probreg.system.terminal import format_p
+from probreg.system.terminal import format_p, shorten_names
 
 
 @DIAGNOSTICS.register
@@ -49,7 +49,7 @@ class GroupEffectsDiagnostic(Diagnostic):
         if not fit.solution.given_scales.has_errors:
             raise NotApplicable("the effects have no standard errors")
         findings = []
-        p_values = []
+        p_values: dict[str, float] = {}
         for group, effects in groups.items():
             table = fit.effects(group)
             keys = [key for key in ("effect", "outcome") if key in table]
@@ -61,10 +61,13 @@ class GroupEffectsDiagnostic(Diagnostic):
                 z = b / (sd * np.sqrt(1.0 / pooling - 1.0))
                 label = f"{', '.join(names)} | {group}"
                 test = normality_test(z)
-                p_values.append(test.p_value)
+                p_values[label] = test.p_value
                 findings += self._report_effect(label, effects.levels, z, test)
-        sentence = f"compatible with a normal distribution ({len(p_values)} effects)"
-        return findings or self.report(sentence, p_value=min(p_values, default=1.0))
+        if not p_values:
+            raise NotApplicable("the estimated effects have no variance")
+        tested = shorten_names(p_values, 5)
+        sentence = f"{tested}: compatible with a normal distribution"
+        return findings or self.report(sentence, p_value=min(p_values.values()))
 
     def _report_effect(
         self, label: str, levels: Sequence[str], z: np.ndarray, test: HypothesisTest

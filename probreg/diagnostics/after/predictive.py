@@ -31,6 +31,7 @@ from probreg.fits.leave_one_out import (
     log_importance_ratio,
 )
 from probreg.fits.residuals import canonical_order, uniforms
+from probreg.inference.varying import number_of_scales
 from probreg.likelihoods import (
     Bernoulli,
     Binomial,
@@ -348,7 +349,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         require_loo(fit)
         loo = fit.loo()
         k = np.asarray(loo.pareto_k, dtype=float)
-        size = fit.model.n_coefficients + len(fit.model.unknown)
+        size = fit.model.n_coefficients + number_of_scales(fit.model)
         score = f"elpd {loo.elpd:.1f} (SE {loo.se:.1f}), {loo.p:.1f} effective of {size} parameters"
         bad = np.flatnonzero(~(k <= loo.good_k))
         if not len(bad):
