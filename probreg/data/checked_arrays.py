@@ -311,7 +311,7 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
     if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
         table = read_columns(y)
         if len(table) != 1:
-            return np.stack(list(table.values()), 1), tuple(map(str, table))
+            return _stack(table), tuple(map(str, table))
         y = next(iter(table.values()))
     if is_array(y) or np.ndim(y) == 0:
         # A list that mixes text with other values, which numpy would convert to text.
@@ -474,4 +474,14 @@ def named_columns(data: Any, names: Sequence[str]) -> Array:
     """Return the named columns of a table (n, len(names)); DataError if one of them is missing."""
     table = read_table(data)
     require(table, names)
-    return np.stack([table.columns[name] for name in names], 1)
+    return _stack({name: table.columns[name] for name in names})
+
+
+def _stack(columns: Mapping[str, Any]) -> Array:
+    """Return the columns side by side; DataError for dates and durations, which have no common type with numbers."""
+    for name, column in columns.items():
+        if column.dtype.kind in "mM":
+            raise DataError(
+                f"column {name!r} holds times such as {column[0]}; turn it into a number first, such as days since a date"
+            )
+    return np.stack(list(columns.values()), 1)

@@ -267,3 +267,18 @@ def test_a_response_that_has_a_name_keeps_it():
 def test_other_arguments(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+@pytest.mark.parametrize("time", [pd.Timestamp("2020-01-01"), pd.Timedelta("1D")])
+def test_a_column_of_times_beside_numbers_is_named(time):
+    numbers = pd.DataFrame(X, columns=[f"x{j + 1}" for j in range(X.shape[1])])
+    times = numbers.assign(x1=time)
+    fit = pr.fit(pr.Model.from_arrays(numbers, Y))
+    for call in (
+        lambda: pr.Model.from_arrays(times, Y),
+        lambda: pr.Model.from_arrays(X, times, likelihood="multinomial"),
+        lambda: fit.predict(times),
+        lambda: fit.predict({name: times[name] for name in times}),
+    ):
+        with pytest.raises(DataError, match="column 'x1' holds times such as"):
+            call()
