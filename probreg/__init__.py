@@ -1,6 +1,6 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC.
 
-`__init__.pyi` lists the public names. Each is imported on first use: `import probreg` alone loads nothing else, not even NumPy.
+`__init__.pyi` lists the public names. Each is imported on first use: `import probreg` loads no other package, not even NumPy.
 """
 
 from typing import Any

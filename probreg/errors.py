@@ -95,7 +95,7 @@ class NotConverged(ProbregError, RuntimeError):  # noqa: N818
 
 
 class ProbregWarning(UserWarning):
-    """Something an analyst has to know about an answer that was nevertheless computed."""
+    """A warning about a computed result that users should know."""
 
 
 def row_error(before: str, row: Any, after: str) -> DataError:

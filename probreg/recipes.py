@@ -1,7 +1,7 @@
-"""Regressions by their usual names: each is a likelihood, a prior and `fit`, nothing more.
+"""Regressions by their usual names: each combines a likelihood, a prior and `fit`.
 
 `x` is a formula with a table as `data`, or a matrix X with the response y as `data`; options are the options of
-`Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). There is no penalty unless you write one.
+`Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). Only penalised recipes, such as `ridge`, add a penalty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,7 +98,7 @@ def ridge(
     sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Ridge regression: argmin RSS + lam |beta|^2, the posterior mode under N(0, scale^2) on every coefficient but the intercept.
+    """Ridge regression: argmin RSS + lam |beta|^2, the posterior mode under N(0, scale^2) on every coefficient except the intercept.
 
     `lam` corresponds to the scale lam^(-1/2), for Gaussian noise in units of sigma: one linear solve. A `scale` in raw
     units is argmin RSS + (sigma/scale)^2 |beta|^2. There sigma is given as `aux={"sigma": ...}` (one linear solve), or is
@@ -169,7 +169,7 @@ def lasso(
     sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """The lasso: argmin RSS + lam |beta|_1, the posterior mode under Laplace(0, scale) on every coefficient but the intercept.
+    """The lasso: argmin RSS + lam |beta|_1, the posterior mode under Laplace(0, scale) on every coefficient except the intercept.
 
     -log p = sum_j |beta_j| / scale: coefficients that the data do not support are exactly zero. A mode at a kink has no
     standard errors. The posterior is `fit(model, "nuts")`; its means are never zero. `Laplace.from_lasso` reads the
@@ -238,7 +238,7 @@ def elastic_net(
     ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """The elastic net: the posterior mode under ElasticNet(scale, ratio) on every coefficient but the intercept.
+    """The elastic net: the posterior mode under ElasticNet(scale, ratio) on every coefficient except the intercept.
 
     -log p = sum_j ratio |r_j| + (1 - ratio) r_j^2 / 2 with r_j = beta_j / scale. `ElasticNet.from_elastic_net` reads
     the settings of other packages.
@@ -308,7 +308,7 @@ def bridge(
     q: Power, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient but the intercept.
+    """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient except the intercept.
 
     -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller. Below 1 the
     mode that is found is one of several, with a note.
@@ -372,7 +372,7 @@ def bayesian_ridge(
 ) -> Fit:
     """Ridge regression with the prior scale tau and noise sigma that maximise the evidence p(y | tau, sigma).
 
-    beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient but the intercept;
+    beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient except the intercept;
     sigma^2 / tau^2 is the ridge weight. The fit is the posterior mode and covariance at these scales, which are in
     its notes. It is exact for any scale of the data.
 
@@ -949,7 +949,7 @@ def svr(
     """Support vector regression: argmin_f,b ||f||^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) over the functions of a kernel.
 
     It is the mode of a tube likelihood, `pr.likelihoods.EpsilonInsensitive(epsilon)` of scale c, under Normal(tau) on the columns of
-    the kernel, C = tau^2 / c. The mode needs no more than that ratio: c is the scale of most likelihood given the residuals and
+    the kernel, C = tau^2 / c. The mode needs only this ratio: c is the maximum likelihood scale given the residuals, and
     tau = (C c)^(1/2), which standard errors and predictions use; if no residual is outside the tube there are none. A posterior needs both stated.
     `fit.support` lists the support vectors.
 

@@ -66,7 +66,7 @@ class Registry[T](Mapping[str, type[T]]):
         if self._files:
             import_module(self._files)
             self._files = ""
-            # whichever file was imported first
+            # the same order for any order of imports
             self._classes = dict(sorted(self._classes.items()))
 
     def __getitem__(self, name: str) -> type[T]:
@@ -92,7 +92,7 @@ class Registry[T](Mapping[str, type[T]]):
         return self._classes[name] if name in self else default
 
     def resolve(self, spec: "str | T") -> T:
-        """Return the instance itself, or the one that a name or a call in text describes."""
+        """Return the instance itself, or the instance that a name or a call as text describes."""
         if not isinstance(spec, str):
             return spec
         if "(" in spec or spec in self.presets:

@@ -341,7 +341,7 @@ def explain_fits(pair: FitPair, tol: float) -> Explanation:
 
 
 def _joint_label(pair: FitPair, first: Estimates, second: Estimates) -> str:
-    """Return the label of the one share of two fits without a path: all differences of their models, and the method if a mean is
+    """Return the label of the single share of two fits without a path: all differences of their models, and the method if a mean is
     compared with a mode, or RSS / df with RSS / n."""
     differ = pair.differences
     labels = [SpecificCause(c, s).label for c, s in differ.items() if c in MODEL]

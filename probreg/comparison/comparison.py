@@ -1,6 +1,6 @@
 """The comparison of fits, and its text and HTML: a head, a row per parameter and fit, the largest reasons, and notes.
 
-The text has at most 40 lines of 110 columns; with many parameters it has only the ones with the largest differences.
+The text has at most 40 lines of 110 columns; with many parameters it has only parameters with the largest differences.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -215,7 +215,7 @@ def _header(table: FitTable) -> list[str]:
         size += f"; diff / SE and SE ratio are against {table.baseline}"
     lines = [attrs["models"], size]
     width = max(map(cell_len, table.fits))
-    n_shown = 8  # with a line of their own in the head
+    n_shown = 8  # with a separate line in the head
     for name, fit in list(table.fits.items())[:n_shown]:
         parts = [fit.method_label, f"{kinds_of_intervals(table, name)} intervals"]
         if fit.target == "posterior":
@@ -283,7 +283,7 @@ class Comparison(FitTable):
         (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte Carlo
         error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
     apart : float
-        Differences beyond so many SE of the baseline get a reason.
+        Differences of more than this number of SE of the baseline get a reason.
 
     Attributes
     ----------
@@ -460,7 +460,7 @@ def compare(
     baseline : str, optional
         The name of the fit to compare the others with; the first by default.
     apart : float
-        Differences beyond so many SE of the baseline get a reason.
+        Differences of more than this number of SE of the baseline get a reason.
 
     Returns
     -------

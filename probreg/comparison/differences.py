@@ -148,7 +148,7 @@ class FitPair:
         return texts
 
     def _weights_difference(self) -> str:
-        """Return the difference in the weights of rows in memory, in words; "" if there is none."""
+        """Describe the difference in the weights of rows in memory; "" if there is none."""
         d, e = [fit.model.design for fit in self.fits]
         first, second = [g.weight_kind if g.has_weights else "no" for g in (d, e)]
         if first != second:

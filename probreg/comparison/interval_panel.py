@@ -38,7 +38,7 @@ from probreg.system.terminal import each_of
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
-# kinds of `Fit.interval`, and HC3, the default kind with that covariance
+# kinds of `Fit.interval`, and HC3: the default kind with the covariance HC3
 INTERVALS = ("t", "wald", "HC3", "profile", "score", "bootstrap", "eti", "hdi")
 
 

@@ -62,7 +62,7 @@ class FitTable:
 
     @cached_property
     def smooths(self) -> DataFrame:
-        """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty where there are none."""
+        """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty if there are none."""
         import pandas as pd
 
         tables = {name: fit.smooths for name, fit in self.fits.items()}

@@ -316,7 +316,7 @@ class PriorPath:
         B = self.columns @ onto[:k]
         C = self.members
         q = self.unknown.get(self.noise)
-        # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
+        # g_k and a'P_k a of the groups of columns, where P_k is the change of their curvature
         g = np.zeros((len(self.causes), len(V)))
         squares = np.zeros((len(self.causes), len(value)))
         g[: len(C), :k] = (C * change.slope) @ self.columns

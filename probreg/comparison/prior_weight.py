@@ -140,7 +140,7 @@ def describe_priors(fit: Fit, scalars: list[str]) -> tuple[list[str], list[float
 def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     """(P H^-1)_jj of every reported coefficient, (p, outcomes or 1), and P / H of every unknown auxiliary parameter on its
     log scale, at fixed coefficients. H = P + J, J the observed information of the likelihood, all at the estimate; a
-    reported softmax coefficient is a direction, its row of the display. 0 for a flat prior; nan where it is not defined:
+    reported softmax coefficient is a direction, its row of the display. 0 for a flat prior; nan if it is not defined:
     at a kink, where the log prior is not concave, and for rows that are not kept."""
     model = fit.model
     s = fit.solution
@@ -168,7 +168,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     aux_weights = np.where(P_aux == 0, 0.0, np.nan)
     proper = (P_aux > 0) & (P_aux + J_aux > 0)
     aux_weights[proper] = P_aux[proper] / (P_aux + J_aux)[proper]
-    # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
+    # Weights that are in [0, 1] up to rounding. Other weights, possible with a prior that correlates coefficients, are nan.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
     proportion = np.where(inside & defined, np.clip(weights, 0.0, 1.0), np.nan)
     proportion[~informative[model.design.ungrouped]] = 0.0
@@ -415,7 +415,7 @@ def _prior_pull(fit: Fit) -> Array:
 
 def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     """P(|b - centre| >= |ml - centre|) for b drawn from the prior and then estimated with this standard error, centred at
-    the prior's median; nan where the prior is flat or has no draws, or there is no estimate."""
+    the prior's median; nan if the prior is flat or has no draws, or there is no estimate."""
     model = fit.model
     p, m = model.shape
     k = fit.coef.size // p
@@ -565,7 +565,7 @@ def _stated_scale(model: Model, block: BlockPrior) -> Any:
 
 
 def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
-    """Return the mode and the ends of its interval (3, k) where every stated scale is c times as large; nan where there is none."""
+    """Return the mode and the ends of its interval (3, k) if every stated scale is multiplied by c; nan if there is none."""
     blocks = list(model.joint.blocks)
     for i, b in enumerate(blocks):
         if _stated_scale(model, b) is not None:

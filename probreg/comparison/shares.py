@@ -348,7 +348,8 @@ def _steps_of_mode(fit: Fit, step: Step, coefficient: Array) -> dict[Cause, Step
             Cause.COVARIANCE: np.stack([none, np.where(by_chance, 0.0, spread)]),
         }
     is_curvature = covariance_kind(fit) == "curvature"
-    if s.df is not None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
+    # s^2 = RSS / (n - rank) in place of RSS / n, also for sigma itself
+    if s.df is not None:
         small = spread
         if not is_curvature:
             small = 0.5 * coefficient * np.log(fit.model.design.total / s.df)
@@ -443,7 +444,7 @@ def scale_steps(
         ML  --degrees of freedom of the mean-->  REML  --prior of the standard deviations-->  mode of the standard deviations
         under their prior  --uncertainty of the standard deviations-->  posterior
 
-    Each step is a fit that changes one thing. The order is fixed because each answer builds on the one before; a step that changes
+    Each step is a fit that changes one thing. The order is fixed because each answer builds on the previous one; a step that changes
     nothing is left out. If coefficients have other priors too, the second step changes all priors.
     """
     a, b = pair.fits

@@ -113,7 +113,7 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, data: AffineData, m: int, nuisance: int) -> "Work":
-        """Return the work arrays for one evaluation at a time, of a density with m predictors and so many nuisance parameters."""
+        """Return the work arrays for one evaluation at a time, of a density with m predictors and this number of nuisance parameters."""
         a = len(data.priors)
         K = int(data.groups[:, 1].max(initial=1))
         theta = np.empty(data.centre.size)
@@ -234,7 +234,7 @@ def correlation_root(T: Array, z: Array, K: int, first: int) -> None:
 def add_correlation_slopes(
     T: Array, over: Array, z: Array, slopes: Array, K: int, first: int
 ) -> None:
-    """Add the slopes over t that follow from those over the root."""
+    """Add the slopes over t that follow from the slopes over the root."""
     n = first
     for i in range(K):
         product = 1.0
@@ -350,7 +350,7 @@ def add_centred(
 def add_noncentred(
     data: Any, work: Any, slopes: Array, start: int, stop: int, K: int
 ) -> float:
-    """Return the log prior of the non-centred coefficients from `start` to `stop`, and replace their slopes by those over theta."""
+    """Return the log prior of the non-centred coefficients from `start` to `stop`, and replace their slopes by slopes over theta."""
     standard, over_deviations = work.standard, work.over_deviations
     over, T, over_T = work.over, work.root, work.over_root
     d = data.A.shape[1]

@@ -3,7 +3,7 @@
 numba does not check whether its index and its code are complete: one file truncated by a crash or a full disk
 would break every later process. This module treats a damaged file as missing and overwrites it. numba also numbers the files of
 code from 1 and writes the index first, so that a second process can read code of an earlier version, or of other types, under
-the name in the index. Here each file has a name of its own and is written first.
+the name in the index. Here each file has a unique name and is written first.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ Row = tuple[float, float, float]
 
 
 class CompiledDensity(NamedTuple):
-    """Plain functions, `row` or `tile` or both, that use `math.exp`, `log`, `log1p` and `expm1`, `abs`, `min`, `max` and arithmetic alone.
+    """Plain functions, `row` or `tile` or both, that use `math.exp`, `log`, `log1p` and `expm1`, `abs`, `min`, `max` and arithmetic only.
 
     `row(y, eta, t) -> (log p, d log p / d eta, d log p / d log aux)`: one row with one linear predictor; the last is 0.0
     without an unknown nuisance parameter. A prior uses `row(0.0, r, t)` with a standardised entry r. With several nuisance
@@ -24,7 +24,7 @@ class CompiledDensity(NamedTuple):
 
     `tile(y, eta, t, log_p, slope)`: the rows y (b,) with predictors eta (m, >= b); it fills log_p[:b] and
     slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost. A density `by_predictors` uses
-    its `row`, every other one its `tile` if it has both.
+    its `row`, and every other loop its `tile` if it has both.
 
     `hessian` next to a `row`: -d2 log p / d eta2 as hessian(y, eta, t); next to a `tile`: hessian(y, eta, t, curve) fills curve[:, :b], the
     pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it, or with an unknown nuisance

@@ -55,7 +55,7 @@ def tile_of_rows_with_slopes(
 def tile_of_predictors(
     y: Array, eta: Array, t: Array, log_p: Array, slope: Array
 ) -> None:
-    """Evaluate the density of rows with nuisance parameters of their own, exp(eta + t), which replace their predictors in `eta`."""
+    """Evaluate the density of rows with different nuisance parameters, exp(eta + t), which replace their predictors in `eta`."""
     a = eta.shape[0] - 1
     for k in range(a):
         e = eta[1 + k]

@@ -38,7 +38,7 @@ def _mean_log1p(b: float, y: Array) -> float:
 
 @inline
 def _fit_pareto(y: Array, b: Array, score: Array) -> tuple[float, float]:
-    """Shape k and scale sigma of a generalised Pareto distribution from sorted excesses y (M,), nan where it does not fit.
+    """Shape k and scale sigma of a generalised Pareto distribution from sorted excesses y (M,), nan if it does not fit.
 
     The posterior mean of theta = -k / sigma over candidates b, under a prior that draws k to 1/2 with the weight of ten observations.
     """

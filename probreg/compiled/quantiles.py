@@ -300,7 +300,7 @@ def poisson_mixture_quantiles(
         k, last = (
             0.0,
             top + 40.0 * math.sqrt(top + 1.0) + 40.0,
-        )  # past it nothing is left but rounding
+        )  # beyond it the rest is rounding
         while upto < prob and k < last:
             # P(k) = P(k - 1) mean / k
             k += 1.0

@@ -36,9 +36,9 @@ def censored(
     y : array (n,), optional
         Responses, such as times.
     event : array (n,), optional
-        True or 1 where y is exact, False or 0 where it is right censored at y.
+        True or 1 if y is exact, False or 0 if it is right censored at y.
     lower : float or array (n,), optional
-        With y: a limit at and below which y is censored. Without y: the lower end of an interval in each row, equal to `upper` where the
+        With y: a limit at and below which y is censored. Without y: the lower end of an interval in each row, equal to `upper` if the
         response is exact, and -inf or nan for none.
     upper : float or array (n,), optional
         The same on the other side.

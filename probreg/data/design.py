@@ -53,7 +53,7 @@ Array = np.ndarray
 class ColumnRecipe(ABC):
     """The recipe that makes columns from data: a formula, or columns given as arrays.
 
-    Without terms of its own it has plain columns, and no response, offset or weights at new rows.
+    The base class has plain columns without terms, and no response, offset or weights at new rows.
     """
 
     @cached_property
@@ -123,7 +123,7 @@ class ColumnRecipe(ABC):
         """Return the columns (n, p) at new rows, and the inputs of each smooth function, process and bar, by term."""
 
     def assign_predictors(self, X: Array) -> Any:
-        """Return columns (n, p) with the linear predictor of each, where they have one of their own."""
+        """Return columns (n, p), with the linear predictor of each column if columns belong to different ones."""
         return X
 
     def matrix(self, data: Any) -> Array:
@@ -549,7 +549,7 @@ class Design(PrintsLines):
 
     @property
     def intercepts(self) -> int | Array | None:
-        """The place of the intercept; where columns have an `owner`, of the intercept of each one's linear predictor, -1 for none."""
+        """The place of the intercept. If columns have an `owner`, the place of the intercept of each column's linear predictor, -1 for none."""
         if self.owner is None:
             return self.intercept
         places = np.flatnonzero(self.is_intercept)

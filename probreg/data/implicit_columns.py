@@ -285,7 +285,7 @@ class PredictorColumns(ImplicitMatrix):
         return replace(self, columns=fn(self.columns))
 
     def expand(self, B: Array) -> Array:
-        """Return B (..., p, s) as (..., p, width s), zero but for the predictor of each column."""
+        """Return B (..., p, s) as (..., p, width s), with zeros except in the predictor of each column."""
         own = self.owner[:, None] == np.arange(self.width)
         spread = own[:, :, None] * np.asarray(B)[..., :, None, :]
         return spread.reshape(*B.shape[:-1], -1)
@@ -351,7 +351,7 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
     """Return sum_k w_ik X_k (n, p) for rows that keep their groups, with weights (n, K) that sum to zero in each row."""
 
     def total(arrays: list[Array]) -> Array:
-        # sum_k w_k (X_k - X_0), which is 0 for a column that stays as it is, and not rounding
+        # sum_k w_k (X_k - X_0), which is exactly 0 for a column that does not change
         changes = (
             w[:, None] * (X - arrays[0]) for w, X in zip(weights.T[1:], arrays[1:])
         )

@@ -80,7 +80,7 @@ def sampling(w: ArrayLike | str) -> RowWeights:
     """Weights as inverse probabilities of selection: row i represents w_i units of a population.
 
     The estimate maximises the pseudo-likelihood sum_i w_i log p(y_i | eta_i), w normalised to sum to n; its errors are the
-    sandwich with M = n/(n - 1) sum_i w_i^2 u_i u_i' of the rows' scores u_i, rows being the units that were sampled.
+    sandwich with M = n/(n - 1) sum_i w_i^2 u_i u_i' of the rows' scores u_i, where rows are the sampled units.
 
     Parameters
     ----------

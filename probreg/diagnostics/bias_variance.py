@@ -60,7 +60,7 @@ class BiasVariance:
     `data`: Dataset over (obs), with (scale) in front for a sweep and (level) behind for classes: truth f, fitted = E g,
     bias, bias2, variance, error, noise = Var(y), and Monte Carlo standard errors bias_se, variance_se, error_se (zero in
     closed form). `average`: the same over the rows, summed over levels, with new_error = error + noise, the expected
-    squared error at a new response; df = trace of the smoother where there is one. In squared units of y.
+    squared error at a new response; df = trace of the smoother if there is one. In squared units of y.
     """
 
     data: Any
@@ -414,6 +414,6 @@ def _tables(
         data = xr.concat(tables, index)
         average = xr.concat(averages, index)
     data = data.assign(truth=(dims, f), noise=(dims, noise))
-    # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
+    # E (y_new - g)^2 = Var y_new + E (g - f)^2, because y_new is independent of the rows of g.
     level = (data["noise"] * share).sum(skipna=False)
     return data, average.assign(noise=level, new_error=average["error"] + level)

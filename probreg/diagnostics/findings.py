@@ -28,7 +28,7 @@ class Verdict(IntEnum):
     """
 
     OK = 0
-    NOTE = 1  # useful to know when reading the result
+    NOTE = 1  # information for the interpretation of the result
     WARNING = 2  # the result can mislead
     PROBLEM = 3  # some number of the fit does not exist
 

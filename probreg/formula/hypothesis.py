@@ -4,7 +4,7 @@ A hypothesis is one relation or more (= == < > <= >=) between sums of multiples 
 coefficient as the fit or the formula spells it: "I(x**2)" is "I(x ** 2)". The longest name at a place is read. A name that reads as
 arithmetic of numbers, such as "1" or "18-24", and a name that also reads as a sum of other names are names in backquotes only. In a
 model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" means each of them in turn. A term
-of a formula, such as "C(g)", means each of its columns in turn, and must be alone in its relation.
+of a formula, such as "C(g)", means each of its columns in turn, and must be the only name in its relation.
 """
 
 import ast
@@ -278,7 +278,7 @@ class _Reader:
         return f"; there are: {', '.join(names)}"
 
     def restrictions(self) -> list[Restriction]:
-        """Return the restrictions: a = b = c means a = b and b = c; a name alone means that it is 0."""
+        """Return the restrictions: a = b = c means a = b and b = c; a single name means that it is 0."""
         restrictions = list[Restriction]()
         for node in self.tree.elts if isinstance(self.tree, ast.Tuple) else [self.tree]:
             if isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""The terms of a formula: `y ~ a + b*c - 1` as a response and products of factors, each an expression of its own.
+"""The terms of a formula: `y ~ a + b*c - 1` as a response and products of factors, where each factor is an expression.
 
 A sum is a set of terms and a choice of the intercept: a*b is a + b + a:b, a/b is a + a:b, (a + b)**2
 crosses two at a time; + 1 puts the intercept in, - 1 and + 0 take it out (Wilkinson & Rogers 1973). A bar is effects that vary by a
@@ -124,14 +124,14 @@ class FormulaLayout:
 
     @property
     def trials(self) -> tuple[Expression, ...]:
-        """The expressions of the response that sum to the trials of a row; none for a response without counts."""
+        """The expressions of the response that sum to the trials of a row; empty for a response without counts."""
         if self.counted == "counts":
             return self.outcome
         return self.outcome[1:] if self.counted == "p" else ()
 
     @property
     def count_columns(self) -> tuple[str, ...]:
-        """The columns of a response of counts; none if an expression is among them."""
+        """The columns of a response of counts; empty if one of them is an expression."""
         columns = tuple(part.column or "" for part in self.outcome if self.has_counts)
         return columns if all(columns) else ()
 
@@ -177,7 +177,7 @@ class FormulaLayout:
 class Bar:
     """Effects that vary by a group, such as `(Days | Subject)`.
 
-    The left of the bar is a formula of its own, and the right names the columns that define the groups by their combinations. The
+    The left of the bar is a formula, and the right names the columns that define the groups by their combinations. The
     effects of `(x || g)` are independent of one another.
     """
 

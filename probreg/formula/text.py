@@ -82,7 +82,7 @@ def is_plain_name(name: str) -> bool:
 class PythonText:
     """Rewrite a text as Python; `inside` a call only names are replaced.
 
-    `names` has the Python name in the place of each name, `dots` the places of `.` in the formula; `parts` are the Python texts of the
+    `names` has the Python name for each name, `dots` the places of `.` in the formula; `parts` are the Python texts of the
     sides of `~`, and `ends` the places where they end.
     """
 
@@ -143,7 +143,7 @@ class PythonText:
         self.operand = True
 
     def _replace_name(self, name: str) -> str:
-        """Return the Python name in the place of a name."""
+        """Return the Python name for a name."""
         return f" {self.names.setdefault(name, f'{self.stem}{len(self.names)}_')} "
 
     def _add_word(self, token: re.Match[str]) -> None:

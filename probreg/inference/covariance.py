@@ -88,7 +88,7 @@ class ParameterCovariance(ABC):
         return self.coefficients + len(self.further)
 
     def half(self, G: Array) -> Array:
-        """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan where it is missing."""
+        """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan if it is missing."""
         G = np.atleast_2d(np.asarray(G, dtype=float))
         k = self.coefficients
         p = len(self.frame.scale)
@@ -131,7 +131,7 @@ class ParameterCovariance(ABC):
         return E
 
     def errors(self) -> Array:
-        """(k,) standard errors, nan where they are missing."""
+        """(k,) standard errors, nan if they are missing."""
         errors = self._errors()
         if self.variances is not None:
             errors[: self.coefficients] = np.sqrt(self.variances)
@@ -245,7 +245,7 @@ class ParameterCovariance(ABC):
         return self.raw_root()[: self.coefficients] @ z
 
     def raw_root(self) -> Array:
-        """(k, r), a root over (vec beta, further parameters); rows of nan where they are missing."""
+        """(k, r), a root over (vec beta, further parameters); rows of nan if they are missing."""
         return self.half(np.eye(self.size))
 
     def times(self, B: Array) -> Array:

@@ -312,7 +312,7 @@ def spare_rows(model: Model) -> float | None:
     rank = rank_of(F[:-1, :-1])
     if triangular(F[:, [*rank.kept, -1]])[len(rank.kept), -1] ** 2 <= tiny:
         return max(moments.weight - rank.rank, 0.0)
-    # columns that are dependent up to rounding only reproduce any response where they are as many as the rows
+    # columns that are dependent only up to rounding reproduce any response if there are as many as rows
     if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank:
         return 0.0
     return None

@@ -90,7 +90,7 @@ class ReportedParameters:
 
     @cached_property
     def draws(self) -> dict[str, Array]:
-        """Their draws (chain, draw), or replicates (R,), by name; empty for an estimate alone."""
+        """Their draws (chain, draw), or replicates (R,), by name; empty for an estimate without draws."""
         s = self.solution
         if s.draws is not None:
             every = draws_at(self.model, s.draws.values)

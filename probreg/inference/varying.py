@@ -135,7 +135,7 @@ def explain_repeated(model: Model, term: GroupedTerm) -> str | None:
     G = term.shape[0]
     sample = design.sample
     few_columns = len(flat) < G or not has_improper_sd(model, term)
-    # columns of different linear predictors contain nothing of each other
+    # columns of different linear predictors are independent
     if few_columns or not sample.n or design.owner is not None:
         return None
     places = np.array([design.place[c] for c in term.columns]).reshape(term.shape)

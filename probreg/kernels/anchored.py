@@ -3,11 +3,11 @@
 The residual R = k - phi'phi is the covariance of the process given its values at the anchors: it is positive semidefinite, and
 k(x, x) at a row far from all of them.
 
-The values of a process at its distinct rows as its columns, so that hyperparameters can differ between draws.
+`RowValues` has the values of a process at its distinct rows as coefficients, so that hyperparameters can differ between draws.
 
-Columns phi(x) = k(x, A) T move with the hyperparameters of k; the values f(a) at the rows A do not. A column is 1 at one of these rows
-and 0 at every other point, so at other points f is, given f(A) and k, a process with the mean
-k(x, A) k(A, A)^+ f(A) and the covariance that the columns of k leave, both at the hyperparameters of the draw.
+Columns phi(x) = k(x, A) T change with the hyperparameters of k; the values f(a) at the rows A do not. A column is 1 at one of these
+rows and 0 at every other point. At other points f, given f(A) and k, is a process with the mean k(x, A) k(A, A)^+ f(A) and the
+residual covariance of the columns of k, both at the hyperparameters of the draw.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from probreg.linalg.lazy_array import LazyArray
 
 @dataclass(frozen=True, eq=False)
 class AnchoredBasis(KernelBasis):
-    """Columns k(x, A) T of anchors A (a, d), T (a, q)."""
+    """Columns k(x, A) T with anchors A (a, d) and T (a, q)."""
 
     anchors: Array
     T: Array | LazyArray
@@ -96,7 +96,7 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
     Returns
     -------
     AnchoredBasis
-        Of at most as many columns as there are distinct rows.
+        The basis, with at most as many columns as distinct rows.
     """
     resolved, rows = resolved_at(kernel, X)
     anchors = distinct_rows(rows)
@@ -108,7 +108,7 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
 
 
 def refuse_many(n: int) -> None:
-    """DataError for more than 5,000 distinct rows of an exact basis."""
+    """Raise DataError for more than 5,000 distinct rows of an exact basis."""
     # 5,000 rows have a matrix of 0.2 GB, and its eigenvectors take a minute
     if n > 5000:
         size = f"{n:,} x {n:,} numbers, {8e-9 * n * n:.1f} GB"
@@ -127,8 +127,8 @@ def cholesky(
 ) -> AnchoredBasis:
     """The basis of a pivoted Cholesky factorisation: greedy anchors, until trace(K - Q) <= tol trace(K).
 
-    Each anchor is the row with the largest residual variance given the earlier anchors. It takes O(n q^2) time and n q numbers, and no
-    randomness.
+    Each anchor is the row with the largest residual variance given the earlier anchors. It takes O(n q^2) time and n q numbers, and is not
+    random.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def cholesky(
     X : array (n, d)
         Any number of rows.
     tol : float
-        The share of the total variance of the rows that may be left.
+        The largest residual share of the total variance of the rows.
     size : int, optional
         The largest number of columns; by default 2,000, or fewer so that n q numbers fit in 0.8 GB.
 
@@ -212,8 +212,8 @@ def refuse_negative_variance(
 ) -> None:
     """Raise DataError if a residual variance is negative because k is indefinite at x and the anchors.
 
-    left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 has as its cause a negative eigenvalue of k at A and x_i, or the rounding
-    of a nearly singular k(A, A), which is none.
+    left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 comes from a negative eigenvalue of k at A and x_i, or from rounding
+    of a nearly singular k(A, A), which is no error.
     """
     i = int(np.argmin(residual_variance))
     # a variance below -1e-6 of the largest k(x, x) may come from a negative eigenvalue of k
@@ -273,8 +273,8 @@ class RowValues(KernelBasis):
 def root_at_rows(
     kernel: CovarianceFunction, A: Array
 ) -> tuple[AnchoredBasis, Array, list[int]]:
-    """The basis of the greedy anchors among rows A (a, d) that explain k at all of them up to rounding, its columns F (a, q) there, with
-    F F' = k(A, A), and the places of the anchors.
+    """Return the basis with greedy anchors among rows A (a, d) that determine k at all these rows up to rounding, its columns F (a, q)
+    at the rows, with F F' = k(A, A), and the places of the anchors.
 
     >>> from probreg.kernels.functions import RBF
     >>> made, F, places = root_at_rows(RBF(1.0), np.array([[0.0], [1.0], [3.0]]))
@@ -288,7 +288,7 @@ def root_at_rows(
 def _least_pivot(K: Array) -> float:
     """A pivot of K below this is mostly rounding."""
     return (
-        # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
+        # n eps max k(x, x): a smaller pivot has an error of its own size, and its column can exceed k(x, x) at other rows
         32 * len(K) * float(np.finfo(float).eps) * float(np.abs(np.diagonal(K)).max())
     )
 
@@ -296,7 +296,7 @@ def _least_pivot(K: Array) -> float:
 def _pivoted_root(K: Array) -> tuple[Array, Array, Array]:
     """Return F (a, q) with F F' = K, its lower triangular rows L (q, q) at the pivots, and the places (q,) of the
     pivots."""
-    # P'K P = L L' with the largest variance that is left as the next pivot. K.T is K in the order of LAPACK, which takes it over
+    # P'K P = L L' with the largest residual variance as the next pivot. K.T is K in the order of LAPACK, which overwrites it
     c, pivots, rank, _ = lapack.dpstrf(K.T, tol=_least_pivot(K), lower=1, overwrite_a=1)
     order = pivots - 1
     L = np.tril(c[:, :rank])
@@ -315,7 +315,7 @@ def exact_by_cholesky(
     kernel: CovarianceFunction | str, X: ArrayLike
 ) -> tuple[AnchoredBasis, Array]:
     """The exact basis of rows X (n, d) by a pivoted Cholesky factor, which takes a tenth of the time of eigenvectors, and its columns
-    (n, q) there.
+    (n, q) at the rows.
 
     DataError for more than 5,000 distinct rows, and for a function that is not positive semidefinite at them.
 
@@ -331,7 +331,7 @@ def exact_by_cholesky(
     A = rows[first[order]]
     K = resolved.matrix(RowPairs(A, A))
     L, failed = lapack.dpotrf(K.T, lower=1)
-    # off the rows the residual variance has the rounding of k times the condition, which pivots in the order of the rows do not bound
+    # at other rows the residual variance has the rounding of k times the condition number, which pivots in the order of the rows do not bound
     regular = 1e-6 * np.diagonal(K).max()
     if not failed and np.diagonal(L).min() ** 2 > regular:
         made_basis, F = (

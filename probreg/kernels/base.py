@@ -1,8 +1,8 @@
-"""The base class of covariance functions, with matrices, names and specifications, and the pairs of rows that they are computed at.
+"""The base class of covariance functions, with matrices, names and specifications, and pairs of rows.
 
-A covariance function (a positive semidefinite kernel) k(x, z) is one for which every matrix K = k(x_i, x_j) has eigenvalues
->= 0. A subclass computes k at pairs of rows and its derivatives in the logs of its parameters; matrices, diagonals, names,
-sums, products and files follow.
+A function k(x, z) is a covariance function (a positive semidefinite kernel) if every matrix K = k(x_i, x_j) has eigenvalues
+>= 0. A subclass computes k at pairs of rows and its derivatives over the logs of its parameters. The base class adds matrices,
+diagonals, names, sums, products and files.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +29,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class RowPairs:
-    """Rows x (n, d) and z (m, d), and the pairs of them: all n m, or the n pairs of rows at the same place (`aligned`).
+    """Rows x (n, d) and z (m, d), and their pairs: all n m, or the n pairs of rows at the same place (`aligned`).
 
     A covariance function defines k once for both: its matrix (n, m) is k at all pairs, its diagonal (n,) k at aligned ones.
 
@@ -61,7 +61,7 @@ class RowPairs:
         return self.x is self.z and not self.aligned
 
     def on(self, columns: Sequence[int]) -> "RowPairs":
-        """The same pairs, of some columns."""
+        """The same pairs with some of the columns."""
         x = self.x[:, columns]
         return RowPairs(x, x if self.x is self.z else self.z[:, columns], self.aligned)
 
@@ -80,7 +80,7 @@ class RowPairs:
         return self.x @ self.z.T
 
     def squared_distances(self, lengths: Array | float = 1.0) -> Array:
-        """sum_j (x_j - z_j)^2 / l_j^2, from differences: rows that are the same are at distance 0 exactly."""
+        """sum_j (x_j - z_j)^2 / l_j^2, from differences: equal rows have the distance 0 exactly."""
         far = 1e200  # larger squared distances change nothing; its powers are finite
         x = self.x / lengths
         z = x if self.x is self.z else self.z / lengths
@@ -95,7 +95,7 @@ class RowPairs:
 def read_rows(values: Any, name: str = "x", width: int | None = None) -> Array:
     """Rows (n, d) of finite numbers; an array of one axis is one column.
 
-    DataError names the row, the column and the value that is missing, infinite or no number, and rows of another `width`.
+    DataError for a value that is missing, infinite or no number, with row and column, and for rows of another `width`.
 
     >>> read_rows([0.0, 1.5])
     array([[0. ],
@@ -123,7 +123,7 @@ def read_rows(values: Any, name: str = "x", width: int | None = None) -> Array:
 
 
 def refuse_far(rows: Array, name: str) -> None:
-    """DataError for the first entry that is nan, infinite, or too large to be squared."""
+    """Raise DataError for the first entry that is nan, infinite, or too large to be squared."""
     largest = 1e140  # its square is finite
     with np.errstate(invalid="ignore"):
         good = np.abs(rows) <= largest
@@ -136,9 +136,9 @@ def refuse_far(rows: Array, name: str) -> None:
 
 
 def refuse_asymmetric(K: Array) -> None:
-    """DataError for a square matrix that is not symmetric."""
+    """Raise DataError for a square matrix that is not symmetric."""
     difference = np.abs(K - K.T)
-    # of max |k|: a difference of k(x, z) and k(z, x) above this is no rounding
+    # share of max |k|: a larger difference of k(x, z) and k(z, x) is no rounding
     if (difference > 1e-10 * np.abs(K).max()).any():
         i, j = np.unravel_index(int(np.argmax(difference)), K.shape)
         raise DataError(
@@ -147,8 +147,8 @@ def refuse_asymmetric(K: Array) -> None:
 
 
 def refuse_negative(smallest: float, K: Array, subject: str = "this function") -> None:
-    """DataError for a least eigenvalue, of K or of a projection of it, that is negative beyond rounding."""
-    # of n max |k|: a least eigenvalue below minus this is no rounding
+    """Raise DataError if the least eigenvalue, of K or of its projection, is negative beyond rounding."""
+    # share of n max |k|: a least eigenvalue below minus this is no rounding
     if smallest < -1e-10 * len(K) * np.abs(K).max():
         raise DataError(
             f"the least eigenvalue of the {len(K)} x {len(K)} matrix of {subject} is {smallest:.3g}: it is no covariance function"
@@ -156,7 +156,7 @@ def refuse_negative(smallest: float, K: Array, subject: str = "this function") -
 
 
 def refuse_indefinite(K: Array) -> None:
-    """DataError for a square matrix that is not symmetric, or has an eigenvalue that is negative beyond rounding."""
+    """Raise DataError for a square matrix that is not symmetric, or has an eigenvalue that is negative beyond rounding."""
     refuse_asymmetric(K)
     refuse_negative(float(np.linalg.eigvalsh(K)[0]), K)
 
@@ -173,7 +173,7 @@ def pivoted_root(
     """Return pivots, G (r, n) with C ~ G'G, upper triangular in the columns of the pivots, and the diagonal of C - G'G.
 
     `d` is the diagonal of C, and `row` returns a row of it. It stops where each entry of the remaining diagonal is at most
-    `floor`, or their sum at most `tol` of the trace. `check` sees the remaining diagonal before rounding below 0 is removed.
+    `floor`, or their sum at most `tol` of the trace. `check` gets the remaining diagonal before negative rounding errors are set to 0.
 
     >>> C = np.array([[4.0, 2.0], [2.0, 5.0]])
     >>> pivots, G, d = pivoted_root(np.diag(C), lambda i: C[i], max_rank=2, floor=0.0)
@@ -215,12 +215,12 @@ class CovarianceFunction(ABC):
     Notes
     -----
     A subclass defines `matrix` at pairs of rows, `bound` and `stationary`, `slopes` if it has hyperparameters, and `density` if it is known. Fields named in
-    `hyperparameters` are positive numbers, or tuples of one per column.
+    `hyperparameters` are positive numbers, or tuples with one number per column.
     """
 
     name: ClassVar[str]
     hyperparameters: ClassVar[tuple[str, ...]] = ()
-    parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
+    parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that this function combines
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -228,7 +228,7 @@ class CovarianceFunction(ABC):
     @property
     @abstractmethod
     def bound(self) -> float:
-        """sup k(x, x) over all rows; inf where there is none."""
+        """sup k(x, x) over all rows; inf without a bound."""
 
     @property
     @abstractmethod
@@ -244,11 +244,11 @@ class CovarianceFunction(ABC):
         return {}
 
     def density(self, omega: Array) -> Array | None:
-        """S(omega) at frequencies (n, d), int S(w) exp(i w'r) dw / (2 pi)^d = k(r); None where there is none, or it is not known."""
+        """S(omega) at frequencies (n, d), int S(w) exp(i w'r) dw / (2 pi)^d = k(r); None if it does not exist or is not known."""
         return None
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
-        """The matrix k(x_i, z_j) (n, m) of rows x (n, d) and z (m, d), or of x with itself."""
+        """Return the matrix k(x_i, z_j) (n, m) for rows x (n, d) and z (m, d), or for x with itself."""
         rows = read_rows(x)
         other_rows = rows if z is None else read_rows(z, "z", rows.shape[1])
         return self.finite(RowPairs(rows, other_rows))
@@ -292,7 +292,7 @@ class CovarianceFunction(ABC):
 
     @property
     def hyper(self) -> dict[str, float]:
-        """The hyperparameters by name: `length`, or `length[0]` for one of several columns, `rbf.length` within a sum."""
+        """The hyperparameters by name: `length`, or `length[0]` for one of several columns, `rbf.length` in a sum."""
         values: dict[str, float] = {}
         for name in self.hyperparameters:
             value = getattr(self, name)
@@ -305,9 +305,9 @@ class CovarianceFunction(ABC):
         return values
 
     def at(self, **hyper: Any) -> "CovarianceFunction":
-        """The same function with other hyperparameters, by their names in `hyper`; `length` may be given whole.
+        """Return the same function with other hyperparameters, by their names in `hyper`; `length` sets all lengths.
 
-        Names with dots or brackets are given as `k.at(**{"rbf.length": 2.0})`. DataError for an unknown one.
+        Names with dots or brackets are given as `k.at(**{"rbf.length": 2.0})`. DataError for an unknown name.
         """
         unknown = [name for name in hyper if name not in self._settable]
         if unknown:
@@ -365,7 +365,7 @@ class CovarianceFunction(ABC):
         return {self._prefixes[i] + name: value for name, value in of_part.items()}
 
     def along(self, j: int) -> "CovarianceFunction":
-        """k between rows that differ in column j alone, as a stationary function of one column."""
+        """k between rows that differ only in column j, as a stationary function of one column."""
         fields: dict[str, Any] = {
             n: v[j]
             for n in self.hyperparameters
@@ -378,10 +378,10 @@ class CovarianceFunction(ABC):
     def resolve(
         self, X: ArrayLike, names: Sequence[str] | None = None
     ) -> "CovarianceFunction":
-        """The same function in raw units and by column numbers, once the rows X (n, d) are known.
+        """Return the same function in raw units and with column numbers, given the rows X (n, d).
 
-        A length that was stated on standardised columns (`scaled=True`) is multiplied by the standard deviation of each, with
-        divisor n - 1; columns that were given by name are looked up in `names`.
+        A length that was stated on standardised columns (`scaled=True`) is multiplied by the standard deviation of each column, with
+        divisor n - 1. Columns that were given by name are looked up in `names`.
         """
         rows = read_rows(X, "X")
         if names is not None and len(names) != rows.shape[1]:
@@ -434,7 +434,7 @@ class CovarianceFunction(ABC):
         ]
         return KERNELS[name](tuple(flat))  # type: ignore[call-arg]
 
-    # ---- words and files -------------------------------------------------------------------------------------------
+    # ---- texts and files -------------------------------------------------------------------------------------------
 
     def spec(self) -> dict[str, Any]:
         """Return names and numbers for `kernel_from_spec`, which makes the same function. Incompatible for a user's own function."""
@@ -457,7 +457,7 @@ def kernel_from_spec(spec: Mapping[str, Any]) -> CovarianceFunction:
     Parameters
     ----------
     spec : mapping
-        The name of a registered function and its fields, those it is made of in the same way.
+        The name of a registered function and its fields, with the same for its parts.
 
     Returns
     -------
@@ -473,14 +473,14 @@ def kernel_from_spec(spec: Mapping[str, Any]) -> CovarianceFunction:
 
 
 def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
-    """A covariance function from its name and settings, or itself.
+    """Return a covariance function from its name and settings; a function is returned unchanged.
 
     Parameters
     ----------
     kernel : str or CovarianceFunction
         A name of `KERNELS`, or matern12, matern32, matern52.
     **settings
-        The fields of a function that is named, such as `length`.
+        The fields of a function given by name, such as `length`.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""A basis turns a covariance function into columns: phi(x)'phi(z) = k(x, z), exactly at some rows or nearly at all.
+"""A basis turns a covariance function into columns: phi(x)'phi(z) = k(x, z), exactly at some rows or approximately at all rows.
 
-With coefficients beta ~ N(0, tau^2 I) they give a Gaussian process with covariance tau^2 k. The variance that they lack at a row
-is its residual variance v(x) = k(x, x) - phi(x)'phi(x); between rows it is R(x, z) = k(x, z) - phi(x)'phi(z).
+With coefficients beta ~ N(0, tau^2 I) they give a Gaussian process with covariance tau^2 k. The residual variance at a row is
+v(x) = k(x, x) - phi(x)'phi(x), and the residual covariance is R(x, z) = k(x, z) - phi(x)'phi(z).
 """
 
 from abc import ABC, abstractmethod
@@ -28,11 +28,11 @@ from probreg.linalg.lazy_array import LazyArray
 # up to this number of distinct rows the default basis is exact: its eigenvectors take a few seconds
 DEFAULT_EXACT = 2000
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
-_FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
+_FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes by their names in files
 
 
 class Beyond(NamedTuple):
-    """A value that a basis does not serve: its row and column by number, and the range that is served."""
+    """A value outside the range of a basis: its row and column by number, and the range."""
 
     row: int
     column: int
@@ -52,11 +52,11 @@ class KernelBasis(ABC):
     kind : str
         "exact", "cholesky" or "hsgp".
     width : int
-        Columns of the rows that it takes.
+        The number of columns of its input rows.
     error : float
         The error of the columns; see `error_words` for its kind.
     holds_rows : bool
-        Whether it keeps rows that it was made of, and so does a file of it.
+        Whether it keeps rows that it was made from, also in a file.
     """
 
     kernel: CovarianceFunction
@@ -66,7 +66,7 @@ class KernelBasis(ABC):
     holds_rows: bool
 
     projection: ClassVar[bool] = False  # whether R = k - phi'phi is a covariance
-    # whether its columns determine the process at other rows too
+    # whether its columns also determine the process at other rows
     elsewhere: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
@@ -85,31 +85,31 @@ class KernelBasis(ABC):
     @property
     @abstractmethod
     def error_words(self) -> str:
-        """A sentence about `error`."""
+        """A sentence that describes `error`."""
 
     @abstractmethod
     def values(self, rows: Array) -> Array:
-        """The columns at rows that were read."""
+        """The columns at checked rows."""
 
     def phi(self, rows: Array) -> Array:
         """Return columns with the products k(x, z), including scales that `values` leaves to the prior."""
         return self.values(rows)
 
     def first_beyond(self, rows: Array) -> Beyond | None:
-        """The first value of rows (n, d) that is beyond the range that it serves; None where there is none."""
+        """Return the first value of rows (n, d) outside the range of the basis; None if there is none."""
         return None
 
     @property
     def ends(self) -> Array | None:
-        """The least and largest value (d, 2) of each column that it serves; None where it serves any."""
+        """The range (d, 2) of each column where the basis is valid; None for all values."""
         return None
 
     @abstractmethod
     def check_shapes(self) -> bool:
-        """Whether the arrays of a file belong together."""
+        """Whether the arrays of a file have matching shapes."""
 
     def columns_at(self, X: ArrayLike) -> Array:
-        """phi (n, q) at rows X (n, d). DataError for rows that it does not take."""
+        """phi (n, q) at rows X (n, d). DataError for rows that do not fit the basis."""
         return self.values(read_rows(X, "X", self.width))
 
     @abstractmethod
@@ -118,26 +118,26 @@ class KernelBasis(ABC):
 
     @abstractmethod
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
-        """The basis of the same kind and place for the same function at other hyperparameters."""
+        """Return the basis of the same kind, with the same anchors or range, for the same function at other hyperparameters."""
 
     def residual_variance(self, X: ArrayLike) -> Array:
         """Return v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: a prediction at X adds tau^2 v.
 
         For a basis with anchors this is the variance of the process given its values there. The hsgp basis is not a
-        projection: v is the part of k(x, x) that it lacks, and 0 where it has too much.
+        projection: v is k(x, x) - phi(x)'phi(x), or 0 if this is negative.
         """
         rows = read_rows(X, "X", self.width)
         return self.variance_left(rows, self.phi(rows))
 
     def variance_left(self, rows: Array, phi: Array) -> Array:
-        """v (n,) at rows that were read, with the columns phi (n, q) there."""
+        """v (n,) at checked rows with the columns phi (n, q)."""
         diagonal = self.kernel.diagonal(rows)
         return self.left_over(diagonal - np.einsum("ij,ij->i", phi, phi), diagonal)
 
     def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
         """Return R(x, z) = k(x, z) - phi(x)'phi(z) (n, m), for sums over rows.
 
-        A covariance for the bases with anchors; for hsgp, which is not a projection, it is the error of k.
+        It is a covariance for bases with anchors. For hsgp, which is not a projection, it is the error of k.
         """
         rows = read_rows(X, "X", self.width)
         phi = self.phi(rows)
@@ -153,7 +153,7 @@ class KernelBasis(ABC):
     def rebuilt(
         self, kernel: CovarianceFunction, X: ArrayLike, **settings: Any
     ) -> "KernelBasis":
-        """The basis of the same kind of another function, in raw units, at the rows X that it was made of."""
+        """Return the basis of the same kind for another function, in raw units, at the rows X of this basis."""
 
     def spec(self) -> dict[str, Any]:
         """Return plain arrays, numbers and texts for `basis_from_spec`, which makes the same basis."""
@@ -173,18 +173,18 @@ def basis(
     kind: str | None = None,
     **settings: Any,
 ) -> KernelBasis:
-    """The columns of a covariance function at rows X, and at new ones.
+    """Return a basis of a covariance function: its columns at rows X and at new rows.
 
     Parameters
     ----------
     kernel : CovarianceFunction or str
-        Its length is in units of the columns of X, or of standardised ones (`scaled=True`).
+        Its length is in units of the columns of X, or of standardised columns (`scaled=True`).
     X : array (n, d)
         Rows; one axis is one column.
     kind : str, optional
         "exact" (the default up to 2,000 distinct rows), "cholesky" (above) or "hsgp".
     **settings
-        The settings of that kind: `tol`, `size`, `range`, `half_width`.
+        The settings of this kind: `tol`, `size`, `range`, `half_width`.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
     Returns
     -------
     KernelBasis
-        With the same columns.
+        The basis with the same columns.
     """
     form = _FORMS.get(str(spec.get("form")))
     if form is None or set(spec) != {"form", *(f.name for f in fields(form))}:
@@ -248,17 +248,17 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
 
 
 def resolved_at(kernel: Any, X: Any) -> tuple[CovarianceFunction, Array]:
-    """A covariance function in raw units and the rows it is to serve. DataError for a length that is far from their scale."""
+    """Return a covariance function in raw units and the checked rows. DataError for a length that is far from the scale of the rows."""
     rows = read_rows(X, "X")
     resolved = read_kernel(kernel).resolve(rows)
-    # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
+    # finite diagonals make k finite between rows: k(x, z)^2 <= k(x, x) k(z, z)
     resolved.diagonal(rows)
     refuse_far_lengths(resolved, rows)
     return resolved, rows
 
 
 def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
-    """DataError where a stationary function with a length is 0, or constant, between all rows that differ."""
+    """Raise DataError if a stationary function with a length is 0, or constant, between all different rows."""
     lengths = [
         f"{name} = {v:g}" for name, v in kernel.hyper.items() if "length" in name
     ]
@@ -268,7 +268,7 @@ def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
     for targets in (rows[probes], rows):
         R = kernel.matrix(RowPairs(rows[probes], targets)) / kernel.bound
         R = R[(rows[probes][:, None] != targets[None]).any(-1)]
-        # one value between 0 and 1 is enough, and most often the probes have it
+        # one value between 0 and 1 is enough, and the probes usually have one
         if ((np.abs(R) >= 1e-12) & (R <= 1.0 - 1e-12)).any():
             return
     if not len(R):

@@ -1,6 +1,7 @@
-"""Covariance functions made of others: sums, products, multiples, of some columns, normalised.
+"""Covariance functions made from others: sums, products, multiples, functions of some columns, normalised functions.
 
-Each is positive semidefinite because its parts are: sums and entrywise products (Schur) of such matrices are such matrices.
+Each is positive semidefinite because its parts are: sums and entrywise products (Schur) of positive semidefinite matrices are
+positive semidefinite.
 """
 
 from collections.abc import Collection
@@ -28,7 +29,7 @@ Multiple = Annotated[
 
 
 class Composite(CovarianceFunction):
-    """A covariance function of others, its `parts`: stationary where all of them are."""
+    """A covariance function made from others, its `parts`. It is stationary if all parts are."""
 
     least: int = 1
 
@@ -173,7 +174,8 @@ class Scaled(Composite):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.parts[0].name == self.name:  # a multiple of a multiple is one
+        # a multiple of a multiple is a single multiple
+        if self.parts[0].name == self.name:
             inner = self.parts[0]
             object.__setattr__(
                 self, "variance", self.variance * inner.hyper["variance"]
@@ -212,7 +214,7 @@ class OnColumns(Composite):
     parts : tuple of CovarianceFunction
         The one function.
     columns : tuple of int or str
-        Which columns, by number or by name; names are looked up by `resolved`.
+        The columns, by number or by name; `resolved` looks up names.
 
     Examples
     --------
@@ -255,7 +257,7 @@ class OnColumns(Composite):
         return replace(self, parts=(part,), columns=tuple(chosen))
 
     def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
-        """Return the numbers of the columns that it reads. DataError for a column that does not exist."""
+        """Return the numbers of the columns that the function uses. DataError for a column that does not exist."""
         for c in self.columns:
             known: Collection[Any] = range(width)
             if isinstance(c, str):

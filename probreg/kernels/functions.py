@@ -1,7 +1,7 @@
-"""Covariance functions: stationary ones, k(x, z) a function of x - z, and linear, polynomial and a user's own.
+"""Covariance functions: stationary ones (functions of x - z), linear and polynomial ones, and a user's own functions.
 
-Where a process has a spectral density, S(omega) = int k(r) exp(-i omega'r) dr and k(r) = int S(omega) exp(i omega'r) d omega / (2 pi)^d
-(Bochner). The radial ones are k = g(s) of s = sum_j (x_j - z_j)^2 / l_j^2, with one length for all columns or one per column.
+If a process has a spectral density, S(omega) = int k(r) exp(-i omega'r) dr and k(r) = int S(omega) exp(i omega'r) d omega / (2 pi)^d
+(Bochner). Radial functions are k = g(s) with s = sum_j (x_j - z_j)^2 / l_j^2, and one length for all columns or one per column.
 """
 
 import math
@@ -51,11 +51,11 @@ class Radial(CovarianceFunction):
         """Return s dg/ds, and dg / d log h of the hyperparameters other than the length."""
 
     def unit_density(self, w2: Array, d: int) -> Array | None:
-        """S at squared frequencies w2, for lengths of 1 in d columns; None where it is not known."""
+        """S at squared frequencies w2, for lengths of 1 in d columns; None if it is not known."""
         return None
 
     def lengths(self, d: int) -> Array:
-        """One length per column (d,), in raw units. DataError where there are others than d."""
+        """One length per column (d,), in raw units. DataError for another number of lengths."""
         if self.scaled:
             raise DataError(
                 f"{self} has its length on standardised columns: write .resolve(X) with the rows first"
@@ -97,7 +97,7 @@ class Radial(CovarianceFunction):
         return slopes | other_slopes
 
     def symbolic_density(self, omega: Array, **length: Any) -> Any:
-        """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol; None where it is not known."""
+        """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol; None if it is not known."""
         # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
         lengths = [
             length.get(f"length[{j}]", length.get("length", v))
@@ -114,14 +114,14 @@ class Radial(CovarianceFunction):
 @KERNELS.register
 @dataclass(frozen=True)
 class RBF(Radial):
-    """The Gaussian covariance function exp(-|x - z|^2 / (2 length^2)), of infinitely smooth processes.
+    """The Gaussian covariance function exp(-|x - z|^2 / (2 length^2)) for infinitely smooth processes.
 
     Parameters
     ----------
     length : float or tuple of float
         Positive: one for all columns, or one per column. scikit-learn's gamma is 1 / (2 length^2).
     scaled : bool
-        Whether the length is stated on standardised columns; `resolve(X)` states it on the raw ones.
+        Whether the length is stated on standardised columns; `resolve(X)` converts it to raw columns.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class RBF(Radial):
 @KERNELS.register
 @dataclass(frozen=True)
 class Matern(Radial):
-    """The Matern covariance function of smoothness nu: exp(-r), (1 + r) exp(-r), (1 + r + r^2/3) exp(-r) at r = sqrt(2 nu s).
+    """The Matern covariance function with smoothness nu: exp(-r), (1 + r) exp(-r), (1 + r + r^2/3) exp(-r) at r = sqrt(2 nu s).
 
     The process has nu - 1/2 derivatives; s is the squared distance in units of the length.
 
@@ -161,7 +161,7 @@ class Matern(Radial):
     nu : float
         0.5, 1.5 or 2.5.
     scaled : bool
-        Whether the length is stated on standardised columns; `resolve(X)` states it on the raw ones.
+        Whether the length is stated on standardised columns; `resolve(X)` converts it to raw columns.
 
     References
     ----------
@@ -216,16 +216,16 @@ class Matern(Radial):
 @KERNELS.register
 @dataclass(frozen=True)
 class RationalQuadratic(Radial):
-    """The rational quadratic (1 + |x - z|^2 / (2 alpha length^2))^-alpha: Gaussians of many lengths, mixed.
+    """The rational quadratic (1 + |x - z|^2 / (2 alpha length^2))^-alpha: a mixture of Gaussian functions of many lengths.
 
     Parameters
     ----------
     length : float or tuple of float
         Positive: one for all columns, or one per column.
     alpha : float
-        Positive; as it grows the function becomes RBF(length).
+        Positive; for a large alpha the function is close to RBF(length).
     scaled : bool
-        Whether the length is stated on standardised columns; `resolve(X)` states it on the raw ones.
+        Whether the length is stated on standardised columns; `resolve(X)` converts it to raw columns.
 
     Examples
     --------
@@ -257,14 +257,14 @@ class RationalQuadratic(Radial):
 class Periodic(CovarianceFunction):
     """The periodic covariance function exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / length^2).
 
-    Its spectrum is of lines at the multiples of 2 pi / period, so that it has no spectral density.
+    Its spectrum has lines at the multiples of 2 pi / period, so that it has no spectral density.
 
     Parameters
     ----------
     period : float
         Positive, in the units of the columns.
     length : float
-        Positive, without units: how smooth one period is.
+        Positive, without units: the smoothness within one period.
 
     Examples
     --------
@@ -351,7 +351,7 @@ Offset = Annotated[
 @KERNELS.register
 @dataclass(frozen=True)
 class Linear(CovarianceFunction):
-    """The linear covariance function x'z: straight lines through the origin, as by a normal prior on coefficients.
+    """The linear covariance function x'z: straight lines through the origin, as with a normal prior on coefficients.
 
     Examples
     --------
@@ -450,7 +450,7 @@ class CustomFunction(CovarianceFunction):
             )
         K = self._call_function(pairs.x, pairs.z)
         if pairs.square:
-            # the least eigenvalue of more rows takes over two seconds
+            # with more rows the least eigenvalue takes over two seconds
             rows = evenly_spaced(len(K), 2000)
             refuse_indefinite(K[np.ix_(rows, rows)])
         return K

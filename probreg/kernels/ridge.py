@@ -1,8 +1,8 @@
 """Kernel ridge, the mean of a Gaussian process and the mode of a Gaussian model, for every penalty from one decomposition.
 
 min_f sum_i (y_i - f(x_i) - b)^2 + lam |f|^2 has f = sum_i alpha_i k(x_i, .), alpha = (K + lam I)^-1 y without an offset b. With a
-prior of covariance tau^2 k and noise sigma^2 it is the posterior mean at lam = sigma^2 / tau^2. An offset b is free of any prior:
-(K + lam I) alpha + b 1 = y, 1'alpha = 0. With N (n, n - 1) an orthonormal basis of the complement of 1 it is the same problem in
+prior of covariance tau^2 k and noise sigma^2 it is the posterior mean at lam = sigma^2 / tau^2. An offset b has no prior:
+(K + lam I) alpha + b 1 = y, 1'alpha = 0. With an orthonormal basis N (n, n - 1) of the complement of 1 it is the same problem in
 N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back. Unpenalised columns B (n, f) replace 1 in the
 same way.
 """
@@ -25,14 +25,14 @@ DIGITS = 1e-5  # eigenvalues of Phi'Phi, and Phi times its eigenvectors, have el
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """All penalties lam of one matrix K and one response y: a method takes lam, one or several (L,), in each place the same.
+    """Solutions for all penalties lam, for one matrix K and one response y. Every method takes one lam or several (L,).
 
     Attributes
     ----------
     K : array (n, n) or None
-        The matrix, where the path is of one.
+        The matrix, if the path is for a matrix.
     Phi : array (n, q) or None
-        The columns, K = Phi Phi', where it is of those.
+        The columns, K = Phi Phi', if the path is for columns.
     y : array (n,)
         The response.
     offset : bool
@@ -40,7 +40,7 @@ class RidgePath:
     Q, d, z : array (n, r), (r,), (r,)
         Eigenvectors, eigenvalues >= 0, and Q'y.
     free : array (n, f)
-        Orthonormal columns that no penalty touches: 1 / sqrt(n) of an offset.
+        Orthonormal columns without a penalty: 1 / sqrt(n) for an offset.
     """
 
     K: Array | None
@@ -64,7 +64,7 @@ class RidgePath:
         """The least lam for which K + lam I is positive definite to rounding."""
         if self.K is None:
             return 0.0
-        # rounding is in units of the largest eigenvalue of K, which the offset may have taken away: 1'K 1 / n
+        # rounding is in units of the largest eigenvalue of K, which the offset may have removed: 1'K 1 / n
         return _least_positive(
             self.n,
             max(float(self.d.max()), float(self.K.sum()) / self.n),
@@ -77,7 +77,7 @@ class RidgePath:
 
     @cached_property
     def _residual_leverage(self) -> Array:
-        """Return the part of each row (n,) in no eigenvector: 1 - [Q Q']_ii, less the free part; there d = 0."""
+        """Return the part of each row (n,) outside of the eigenvectors: 1 - [Q Q']_ii, minus the free part; d = 0 for it."""
         if len(self.d) == self._penalised_dimensions:
             return np.zeros(self.n)
         return np.maximum(
@@ -86,19 +86,19 @@ class RidgePath:
 
     @property
     def _penalised_dimensions(self) -> int:
-        """Dimensions of y that are not free."""
+        """The number of dimensions of y that are not free."""
         return self.n - self.free.shape[1]
 
     @cached_property
     def _residual_response(self) -> tuple[Array, int]:
-        """Return the part of y (n,) in no eigenvector, without the free part, and its number of dimensions."""
+        """Return the part of y (n,) outside of the eigenvectors, without the free part, and its number of dimensions."""
         count = self._penalised_dimensions - len(self.d)
         if not count:
             return np.zeros(self.n), 0
         return self.y - self.free @ (self.free.T @ self.y) - self.Q @ self.z, count
 
     def _lam(self, lam: ArrayLike) -> Array:
-        """(L,) penalties. DataError for one that is not positive, or too small for K + lam I to be positive definite."""
+        """(L,) penalties. DataError for a penalty that is not positive, or too small for K + lam I to be positive definite."""
         values = np.atleast_1d(floats(lam, "lam"))
         if (
             values.ndim != 1
@@ -125,7 +125,7 @@ class RidgePath:
         return self.z / (self.d + self._lam(lam)[:, None])
 
     def _shares(self, lam: ArrayLike) -> Array:
-        """lam / (d + lam) (L, k), the share of y's part in each eigenvector that the fit leaves."""
+        """lam / (d + lam) (L, k), the residual share of y's part in each eigenvector."""
         lams = self._lam(lam)[:, None]
         return lams / (self.d + lams)
 
@@ -160,7 +160,7 @@ class RidgePath:
         return self._weights(lam) @ self.Q.T @ self.Phi
 
     def df(self, lam: ArrayLike) -> Array:
-        """The effective number of parameters (L,), tr H = sum d / (d + lam), and one for the offset."""
+        """The effective number of parameters (L,), tr H = sum d / (d + lam), plus one for the offset."""
         return (self.d / (self.d + self._lam(lam)[:, None])).sum(1) + self.free.shape[1]
 
     def norm2(self, lam: ArrayLike) -> Array:
@@ -178,14 +178,14 @@ class RidgePath:
         return np.square(self._shares(lam) * self.z).sum(1) + self._residual_square
 
     def loo_residuals(self, lam: ArrayLike) -> Array:
-        """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
+        """y_i minus its prediction from all other rows (L, n), with the same lam: e_i = alpha_i / [(K + lam I)^-1]_ii.
 
         With an offset it is the inverse on the complement of 1; its diagonal is (1 - H_ii) / lam in either case.
         """
         return self.residuals(lam) / self.one_minus_leverage(lam)
 
     def one_minus_leverage(self, lam: ArrayLike) -> Array:
-        """1 - H_ii (L, n), H the matrix that takes y to its fitted values."""
+        """1 - H_ii (L, n), where H maps y to its fitted values."""
         # 1 - H_ii = lam sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
         inside = self._shares(lam) @ self._squared_eigenvectors.T
         return inside + self._residual_leverage
@@ -200,7 +200,7 @@ class RidgePath:
         return np.log1p(self.d / self._lam(lam)[:, None]).sum(1)
 
     def log_evidence(self, lam: ArrayLike, sigma2: ArrayLike | None = None) -> Array:
-        """log p(y) (L,) of prior tau^2 k and noise sigma^2 = lam tau^2, sigma^2 as given or at its best; b has a flat prior.
+        """log p(y) (L,) for the prior tau^2 k and noise sigma^2 = lam tau^2, with sigma^2 given or at its maximum; b has a flat prior.
 
         -1/2 sum [z^2 / v + log(2 pi v)], v = tau^2 d + sigma^2; a free offset takes one dimension and log(n) / 2.
         """
@@ -228,7 +228,7 @@ class RidgePath:
     def variance(self, across: ArrayLike, diagonal: ArrayLike, lam: ArrayLike) -> Array:
         """The variance of f(s) + b given y, in units of tau^2 (L, m), from k(s, x) (m, n) and k(s, s) (m,).
 
-        k(s, s) - k_s'(K + lam I)^-1 k_s. With an offset, of k about the mean of the rows, plus lam / n for the mean of y.
+        k(s, s) - k_s'(K + lam I)^-1 k_s. With an offset k is centred at the mean of the rows, and the variance lam / n of the mean of y is added.
         """
         lams = self._lam(lam)[:, None]
         k = self._across(across)
@@ -329,7 +329,7 @@ def ridge_path_of_columns(
     Returns
     -------
     RidgePath
-        As of a matrix, and with `coefficients`.
+        The same as for a matrix, and `coefficients`.
 
     Examples
     --------
@@ -350,9 +350,9 @@ def ridge_path_of_columns(
 
 
 def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePath:
-    """Return the ridge path of columns Phi (n, q) with columns B (n, f) of full rank that have no penalty.
+    """Return the ridge path of columns Phi (n, q) with unpenalised columns B (n, f) of full rank.
 
-    The path is accurate for lam >= `min_lam`: if K = Phi Phi' has enough digits there, its eigenvectors take less time.
+    The path is accurate for lam >= `min_lam`: if K = Phi Phi' has enough digits for this, its eigenvectors take less time.
 
     >>> path_beside(np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), np.zeros((2, 0))).df(5.0)
     array([0.5])
@@ -363,15 +363,15 @@ def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePa
 
 
 def _principal_directions(A: Array, min_lam: float) -> tuple[Array, Array]:
-    """Eigenvectors (n, k) of A A' and their eigenvalues, for penalties of `min_lam` and more."""
+    """Return eigenvectors (n, k) of A A' and their eigenvalues, for penalties of at least `min_lam`."""
     n, q = A.shape
     if min_lam and 2 * q >= n > 0:
         d, V = np.linalg.eigh(A @ A.T)
-        # at a smaller lam, K = Phi Phi' loses digits that Phi has
+        # for a smaller lam, K = Phi Phi' loses digits of Phi
         if min_lam >= 1e-7 * d[-1]:
             return V, np.maximum(d, 0.0)
     if 0 < q <= n:
-        # A'A = V diag(d) V', A V = U diag(d)^(1/2), a fifth of the work where n is many q
+        # A'A = V diag(d) V', A V = U diag(d)^(1/2), a fifth of the work if n is much larger than q
         d, V = np.linalg.eigh(A.T @ A)
         if d[0] > DIGITS * d[-1]:
             return (A @ V) / np.sqrt(d), d
@@ -380,7 +380,7 @@ def _principal_directions(A: Array, min_lam: float) -> tuple[Array, Array]:
 
 
 def refuse_rounding(lam: float, Phi: Array) -> None:
-    """DataError where lam is less than the rounding of K = Phi Phi', so that K + lam I is not positive definite to rounding."""
+    """Raise DataError if lam is below the rounding of K = Phi Phi', so that K + lam I is not positive definite to rounding."""
     n, q = Phi.shape
     if q < n:
         d = np.linalg.eigvalsh(Phi.T @ Phi)

@@ -178,7 +178,8 @@ def hsgp(
 ) -> SineBasis:
     """The Hilbert-space basis: sines that vanish at centre -L and +L, with variances S(omega), for up to three columns.
 
-    The sines see an image of every row behind each end, so that k is off by k(2 (L - S)) where the range, of half-width S, ends:
+    The sines act as if every row had a mirror image beyond each end, so that k has an error of k(2 (L - S)) at the end of the range of
+    half-width S:
     L = S + k^-1(tol) / 2. There are as many sines as leave a tail of the density below tol.
 
     Parameters
@@ -257,7 +258,7 @@ def hsgp(
 
 
 def served_ends(stated_range: Any, rows: Array) -> tuple[Array, Array]:
-    """The least and largest value of each column that a `range` states, or that rows (n, d) have where it is None."""
+    """Return the least and largest value of each column from `range`, or from rows (n, d) if it is None."""
     d = rows.shape[1]
     if stated_range is None:
         low = rows.min(0)

@@ -71,7 +71,7 @@ class RowSums:
 
     def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
         """Return the residual variance and the variance of each sum, (n,) each, at tau = 1."""
-        # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
+        # l l k = sum_kl c_k c_l k(x_k, x_l), minus |l(phi)|^2
         total = np.zeros(self.n)
         explained = np.zeros(self.n)
         for part in row_slices(self.n, _BLOCK):
@@ -116,7 +116,7 @@ class RowSums:
 def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
     """A C A' (E, E), where C is the covariance of the sums that the columns leave at tau = 1, and A (E, n) sparse weights.
 
-    By blocks of rows, or through a root of low rank where there are more than 20,000 rows. DataError where there is no such root.
+    It uses blocks of rows, or a root of low rank for more than 20,000 rows. DataError if there is no such root.
 
     >>> from scipy.sparse import csc_array
     >>> from probreg.kernels import RBF, basis

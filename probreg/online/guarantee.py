@@ -53,7 +53,7 @@ class Guarantee:
 
     @property
     def applies(self) -> bool:
-        """Whether no assumption failed so far; see `assumptions` for those that cannot be checked."""
+        """Whether no assumption failed so far; see `assumptions` for assumptions that cannot be checked."""
         return all(a.holds is not False for a in self.assumptions)
 
     @property
@@ -301,7 +301,7 @@ def _descend(
 ) -> Array:
     """Return the minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009).
 
-    NotConverged where the curvature differs so much between directions that 20,000 steps do not reach it.
+    NotConverged if 20,000 steps do not reach it, because the curvature differs too much between directions.
     """
     u = v = geometry.nearest(np.zeros(p))
     momentum = 1.0

@@ -47,7 +47,7 @@ from probreg.online.updates import (
 
 
 class KernelLearner(Learner):
-    """A learner of functions: its predictions, and k(x, x) in the place of ||x||^2."""
+    """A learner of functions: its predictions, and k(x, x) in place of ||x||^2."""
 
     kernel: CovarianceFunction
     grows: ClassVar[bool] = True
@@ -234,7 +234,7 @@ class KernelRLS(KernelLearner):
         V = V[:, :n]
         T = T[:n, :n]
         new = solve_upper(T.T, y[:n] - V.T @ z, transpose=True)
-        # f_t = v_t'z + sum_(s < t) T_ts z_s, from the rows before it alone
+        # f_t = v_t'z + sum_(s < t) T_ts z_s, only from earlier rows
         f = V.T @ z + np.tril(T, -1) @ new
         e = f - y[:n]
         arrays.prediction[:n], arrays.loss[:n], arrays.slope[:n] = f, e * e, e
@@ -491,7 +491,7 @@ def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> G
     Parameters
     ----------
     loss : Loss
-        Its slope is that over the prediction.
+        Its slope is the slope over the prediction.
     step : float or Rate
         Positive, or a rate that falls.
     geometry : Geometry, optional
@@ -513,7 +513,7 @@ def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> G
 
 @scalars.check_arguments
 def kernel(base: Learner, kernel: CovarianceFunction | str) -> Learner:
-    """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in the place of the row x.
+    """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in place of the row x.
 
     `path.state.w` has the w_j, and `path.state.memory["anchors"]` the rows a_j, oldest first. The guarantees of `base` are valid with
     k(x, x) for ||x||^2 and ||f|| for ||u||. The length of `kernel` is in units of the columns.

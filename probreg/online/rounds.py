@@ -29,7 +29,7 @@ class RunStatus(Enum):
 class Totals:
     """Sums and extremes over rounds; the totals of two stretches add up with +.
 
-    largest: the largest ||x||^2, and `column` the largest value of that row. worst: the largest loss of a round. spread: the
+    largest: the largest ||x||^2, and `column` the largest value of this row. worst: the largest loss of a round. spread: the
     range of the values within a row. gradient_cost: sum of step_t slope_t^2 ||x_t||^2.
     """
 

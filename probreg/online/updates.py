@@ -194,7 +194,7 @@ class Geometry(ABC):
 
 @dataclass(frozen=True)
 class Euclid(Geometry):
-    """The geometry theta = w: gradient descent, projected on a ball where there is a radius.
+    """The geometry theta = w: gradient descent, projected on a ball if there is a radius.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def _insensitive(f: float, y: float, c: float) -> tuple[float, float]:
 
 
 def _hinge(f: float, y: float, c: float) -> tuple[float, float]:
-    # l = (c - y f)_+, dl/df = -y where it is positive
+    # l = (c - y f)_+, dl/df = -y if l is positive
     lack = c - y * f
     return (0.0, 0.0) if lack <= 0 else (lack, -y)
 

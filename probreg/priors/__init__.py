@@ -1,4 +1,4 @@
-"""The second half of a model: p(beta) and p(sigma), one file each. Adding one is one file and one line here."""
+"""Priors p(beta) and p(sigma), one file each. A new prior needs one file and one line here."""
 
 from probreg.peers import answer_names as _answer_names
 from probreg.priors.base import (

@@ -1,4 +1,4 @@
-"""The base classes of priors of a block of coefficients, those with unknown parameters included, and the flat prior.
+"""The base classes of priors of a block of coefficients, also of priors with unknown parameters, and the flat prior.
 
 A block is an array of shape (..., q, m): q columns, m linear predictors, any leading axes for draws. A scale is stated
 for coefficients on the raw columns, one for all or one per column; the m predictors of a column are independent copies.
@@ -8,10 +8,10 @@ The subclass of a prior shows its further properties: a `SmoothPrior` has slopes
 proximal map. A prior that is stated relative to the rows (on standardised columns, in units of X'X, through the Fisher
 information) or with an unknown scale needs the rows: `prepare` turns it into a plain prior or a mixture.
 
-Samplers draw the hyperparameters with the coefficients, and `given` is the plain prior at some values of them. Among them are
-latent normal priors, beta ~ N(b, C D(h)^2 C') with D diagonal and C C' known; their evidence p(y | h) is known or approximated.
-Their hyperparameters are positive numbers, and a search moves their logs. With u = D^-1 C^-1 (beta - b) ~ N(0, I) a scale of zero
-is a number and no infinite precision: a column that adds nothing.
+Samplers draw the hyperparameters with the coefficients, and `given` is the plain prior at some values of them. Latent
+normal priors are beta ~ N(b, C D(h)^2 C') with D diagonal and C C' known; their evidence p(y | h) is known or approximated.
+Their hyperparameters are positive numbers, and a search changes their logs. The coordinates u = D^-1 C^-1 (beta - b) ~ N(0, I) allow
+a scale of zero, which removes a column, without an infinite precision.
 """
 
 from abc import ABC, abstractmethod
@@ -50,16 +50,16 @@ class PriorData:
     """The properties of the rows that a prior can use: of its own q columns, and the standard deviation of the response."""
 
     columns: tuple[str, ...]
-    n: float  # observations, weights counted
+    n: float  # observations, including weights
     spread: Callable[[], Array]  # (q,) standard deviations with divisor n - 1
     # the standard deviation of y if sigma is a noise scale; None for other likelihoods
     response_sd: Callable[[], float | None]
-    # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
+    # X'WX (q, q), of centred columns if there is an intercept; a row counts by its trials
     gram: Callable[[], Array]
     # Fisher information of one observation, or trial, at eta = 0 and sigma = 1
     unit_information: float | None
     # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
-    # None where the information does not vary with beta
+    # None if the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
     process: KernelBasis | None = None  # the basis, if these are all of its columns
     grouped: Any = None  # the term of varying effects, if these are all of its columns: effects, levels, correlated
@@ -88,7 +88,7 @@ class Prior(NamedSettings, ABC):
     """p(beta): independent of the likelihood, and normalised unless it is improper."""
 
     name: ClassVar[str]
-    whole: ClassVar[bool] = False  # touches every column, the intercept too
+    whole: ClassVar[bool] = False  # applies to every column, also to the intercept
     proper: bool = True
     sigma_units: bool = False
     # p(beta) is known without values of its hyperparameters
@@ -99,7 +99,7 @@ class Prior(NamedSettings, ABC):
 
     @property
     def size(self) -> int | None:
-        """The number of columns it is stated for; None when one scale serves any number."""
+        """The number of columns that the prior is stated for; None if it has one scale for any number."""
         return None
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Prior(NamedSettings, ABC):
         """Return PyMC's distribution class and parameters, for a variable with the q columns on its last axis."""
 
     def unit(self, sigma: Any) -> Any:
-        """Return the unit of its scales at this noise scale: sigma where they are stated in units of it, else 1."""
+        """Return the unit of its scales at this noise scale: sigma if they are stated in units of sigma, else 1."""
         if self.sigma_units:
             return sigma
         return 1.0
@@ -150,36 +150,36 @@ class Prior(NamedSettings, ABC):
         return False
 
     def prepare(self, rows: PriorData) -> "Prior":
-        """This prior at these rows, in raw units; itself where it was stated so."""
+        """Return this prior at these rows, in raw units; a prior in raw units is unchanged."""
         return self
 
     def for_posterior(self) -> "Prior":
-        """Return the prior for a posterior: proper where a mode could use a flat one."""
+        """Return the prior for a posterior: a proper one in place of a flat one that is enough for a mode."""
         return self
 
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
-        """Lambda (K, K), at values of the hyperparameters, numbers or symbols, of a prior b_g ~ N(0, Lambda Lambda') of groups of K
-        consecutive columns; None of others."""
+        """Return Lambda (K, K) of a prior b_g ~ N(0, Lambda Lambda') of groups of K consecutive columns, at hyperparameters that are
+        numbers or symbols; None for other priors."""
         return None
 
     def part(self, places: Sequence[int]) -> "Prior | None":
-        """The prior of some of its columns, by their places among them; None where it is no product over columns."""
+        """Return the prior of some of its columns, given by their places; None if the prior is no product over columns."""
         return None
 
     def times(self, factor: float) -> "Prior":
-        """The same prior with every scale multiplied by this factor. DataError for one without a scale."""
+        """Return the same prior with every scale multiplied by this factor. DataError for a prior without a scale."""
         raise DataError(f"the {self.name} prior has no scale to multiply")
 
     def rescale_stated(self, factor: float) -> "Prior | None":
-        """`times` of the prior as it was stated, which stays relative to rows where it was; None where only the prior that has
-        met rows can be multiplied."""
+        """Return `times` of the prior before `prepare`, so that a relative prior stays relative to rows; None if only the prepared
+        prior can be multiplied."""
         if self.data_dependent:
             return None
         return self.times(factor)
 
 
 class SmoothPrior(Prior):
-    """Twice differentiable: Newton's method applies, though a mode may be one of several."""
+    """Twice differentiable: Newton's method applies, but there may be several modes."""
 
     @abstractmethod
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
@@ -205,7 +205,7 @@ class GaussianPrior(SmoothPrior):
 
     @abstractmethod
     def independent(self, q: int) -> Array | None:
-        """(q,) standard deviations at unit 1 of entries that are independent of one another; None where they are not."""
+        """(q,) standard deviations at unit 1 of independent entries; None if entries are not independent."""
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         # log p = -(beta - b)'P(beta - b) / 2 + constant, one such term for each predictor.
@@ -219,7 +219,7 @@ class GaussianPrior(SmoothPrior):
 
 
 class WholePrior(SmoothPrior):
-    """One density of all columns and predictors together, given alone; PyMC takes it as a potential on flat coefficients."""
+    """One density of all columns and predictors together, the only prior of a model; in PyMC it is a potential on flat coefficients."""
 
     whole = True
 
@@ -244,7 +244,7 @@ class WholePrior(SmoothPrior):
 class Kinks(NamedTuple):
     """-log p = sum over groups |metric r|^exponent + sum_j ridge_j r_j^2 / 2 + constant, r = beta - location of one predictor.
 
-    Columns in none of the `groups` are groups of one; the exponent of `groups` is 1. Where `metric` is 0 there is no kink.
+    A column that is in none of the `groups` is its own group; the exponent of `groups` is 1. If `metric` is 0 there is no kink.
     """
 
     metric: Array  # (q,)
@@ -256,7 +256,7 @@ class Kinks(NamedTuple):
 class ProximalPrior(Prior):
     """A prior with kinks of a known form: modes have a certificate although log p is not differentiable there.
 
-    Where -log p is convex the mode is the global one (`convex`). Entries are independent, or the groups of a `GroupLaplace`.
+    If -log p is convex (`convex`), the mode is global. Entries are independent, or the groups of a `GroupLaplace`.
     """
 
     location: PerColumn
@@ -279,14 +279,14 @@ class ProximalPrior(Prior):
         metric = kinks.metric[:, None] / unit
         z = metric * r
         with np.errstate(divide="ignore", invalid="ignore"):
-            # d|z|^e / dz = sign(z) e |z|^(e - 1), at 0 anything up to the slope at the smallest number
+            # d|z|^e / dz = sign(z) e |z|^(e - 1); at 0 any value up to the slope at the smallest number
             slope = np.sign(z) * power * np.abs(z) ** (power - 1.0)
             steepest = power * float(np.finfo(float).tiny) ** (power - 1.0)
         if power < 1.0:  # a cusp
             steepest = np.inf
         low, high = (np.where(z == 0, end, slope) for end in (-steepest, steepest))
         for g in kinks.groups:
-            # d|z_g| = z_g / |z_g|, and the unit ball at the kink, which reaches from -1 to 1 over each entry
+            # d|z_g| = z_g / |z_g|; at the kink it is the unit ball, from -1 to 1 over each entry
             length = np.linalg.norm(z[g], axis=0)
             slope = z[g] / np.where(length > 0, length, 1.0)
             low[g] = np.where(length > 0, slope, -1.0)
@@ -297,7 +297,7 @@ class ProximalPrior(Prior):
     def remove_common_shift(self, scores: Array) -> Array | None:
         """Return scores - c for scores (..., q, K) of K classes, where the number c of each column minimises -log p.
 
-        None where the prior has no such form.
+        None if the prior has no such form.
         """
         return None
 
@@ -316,21 +316,21 @@ class DataDependentPrior(Prior):
 
 
 def unbound_error(prior: Prior) -> DataError:
-    """Return the error for a prior that is used before the rows that it is relative to are known."""
+    """Return the error for a relative prior that is used before its rows are known."""
     return DataError(
         f"{prior!r} depends on the rows: a Model binds it to them (model.joint), or .prepare(rows)"
     )
 
 
 class Hyper(NamedTuple):
-    """The prior of a hyperparameter: one value for the block, or one of each column and predictor."""
+    """The prior of a hyperparameter: one value for the block, or one for each column and predictor."""
 
     prior: AuxPrior
     each: bool = False
 
 
 class HierarchicalPrior(Prior):
-    """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior: `base`, its scales times `spread(h)`."""
+    """p(beta) = integral of p(beta | h) p(h) dh, where p(beta | h) is a plain prior: `base` with its scales multiplied by `spread(h)`."""
 
     base: Prior
     # several linear predictors have the same values of the hyperparameters
@@ -338,7 +338,7 @@ class HierarchicalPrior(Prior):
 
     @property
     def in_columns(self) -> tuple[str, ...]:
-        """Hyperparameters that move the columns themselves, by name; none where the prior alone has them."""
+        """Hyperparameters that change the columns themselves, by name; none if only the prior depends on them."""
         return ()
 
     @property
@@ -370,22 +370,22 @@ class HierarchicalPrior(Prior):
 
     @abstractmethod
     def given(self, **values: Any) -> Prior:
-        """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
+        """Return the prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
 
     def root_given(self, **values: Any) -> Array | None:
-        """A (q, q) with beta = A u, u of the prior `base`, at these hyperparameters; None where `given` is a prior of beta itself."""
+        """Return A (q, q) with beta = A u at these hyperparameters, where u has the prior `base`; None if `given` is a prior of beta itself."""
         return None
 
     def log_prob_given(
         self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0
     ) -> Array:
-        """log p(beta | h) of blocks (..., q, m) at hyperparameters (...,); of priors that are not `known` without them."""
+        """log p(beta | h) of blocks (..., q, m) at hyperparameters (...,), for priors that are not `known` without them."""
         raise DataError(
             f"the {self.name} prior has a density without its hyperparameters: `log_prob`"
         )
 
     def draw_hyper(self, rng: Generator, size: int) -> dict[str, Array]:
-        """Return draws (size,) of the hyperparameters from their priors. DataError where one is improper."""
+        """Return draws (size,) of the hyperparameters from their priors. DataError if one is improper."""
         if not self.proper:
             raise DataError(
                 f"the hyperparameters of this {self.name} prior have an improper prior, so there are no draws; give proper ones"
@@ -405,7 +405,7 @@ class HierarchicalPrior(Prior):
 class LatentPrior(HierarchicalPrior):
     """beta ~ N(b, C D(h)^2 C') with positive hyperparameters h, by name in `hyper`."""
 
-    scalar: bool = False  # D is its one hyperparameter times the unit matrix
+    scalar: bool = False  # D is the only hyperparameter times the unit matrix
 
     @property
     def normal(self) -> bool:
@@ -415,7 +415,7 @@ class LatentPrior(HierarchicalPrior):
     @property
     @abstractmethod
     def scales(self) -> tuple[bool, ...]:
-        """Of each hyperparameter: whether it multiplies D, so that the prior is a point mass at b where it is 0."""
+        """For each hyperparameter whether it multiplies D, so that the prior is a point mass at b if it is 0."""
 
     @property
     def may_vanish(self) -> tuple[bool, ...]:
@@ -435,7 +435,7 @@ class LatentPrior(HierarchicalPrior):
         return np.zeros((q, len(logs), len(logs)))
 
     def root(self, logs: Array) -> tuple[Array, Array] | None:
-        """Lambda (K, K) with its slopes (d, K, K) where beta ~ N(0, I kron Lambda Lambda') repeats; None if D is enough."""
+        """Lambda (K, K) with its slopes (d, K, K) if beta ~ N(0, I kron Lambda Lambda') repeats; None if D is enough."""
         return None
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
@@ -444,7 +444,7 @@ class LatentPrior(HierarchicalPrior):
 
 
 class ConditionalPrior(LatentPrior):
-    """Standard normal coefficients of a root or of scales: their density is known given the hyperparameters alone."""
+    """Standard normal coefficients of a root or of scales: given the hyperparameters their density is known."""
 
     known = False
 

@@ -1,4 +1,4 @@
-"""Correlation matrices R = T T' by the partial correlations of their root, and the LKJ density of them.
+"""Correlation matrices R = T T' by the partial correlations of their root, and their LKJ density.
 
 T is lower triangular with rows of length one. It follows from partial correlations r = tanh(t), one for each pair (i, j < i) of
 effects, row by row (Lewandowski, Kurowicka & Joe 2009):
@@ -30,7 +30,7 @@ class PartialCorrelation(BetaPrimeDensity):
     Parameters
     ----------
     shape : float
-        1 is uniform on (-1, 1); above 1 correlations near zero weigh more.
+        1 is uniform on (-1, 1); above 1 correlations near zero are more probable.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class LKJ(NamedSettings):
     Parameters
     ----------
     eta : float
-        1 is uniform over correlation matrices; above 1 correlations near zero weigh more.
+        1 is uniform over correlation matrices; above 1 correlations near zero are more probable.
 
     References
     ----------
@@ -91,7 +91,7 @@ class LKJ(NamedSettings):
         return CORRELATION_PRIORS.parse(text)
 
     def partial(self, given: int, size: int) -> PartialCorrelation:
-        """The prior of a partial correlation of two of `size` effects given so many others."""
+        """Return the prior of a partial correlation of two of `size` effects, given a number of other effects."""
         return PartialCorrelation(self.eta + 0.5 * (size - 2 - given))
 
 
@@ -137,7 +137,7 @@ def root_slopes(t: Array, K: int) -> tuple[Array, Array]:
 
 
 def partial_of(R: Array) -> Array:
-    """t (K (K - 1) / 2, S) of correlation matrices R (S, K, K); one that is 1 within rounding is the largest number below it."""
+    """t (K (K - 1) / 2, S) of correlation matrices R (S, K, K); a correlation of 1 up to rounding becomes the largest number below 1."""
     largest = 1.0 - 2.0**-53  # below 1, where t = 18.7
     K = R.shape[-1]
     T = np.zeros(R.shape)

@@ -1,10 +1,10 @@
 """The prior of effects that vary by a group: b_g ~ N(0, Lambda Lambda'), one lower root Lambda (K, K) for all groups.
 
 Lambda = diag(sd) T with T T' the correlations (see `correlations`). The free coordinates of all hyperparameters are log sd and
-t = atanh(r) of partial correlations r, stored as positive numbers v = exp(t). The user sees standard deviations and the
-correlations of S = Lambda Lambda': `natural`, and back by `internal`.
+t = atanh(r) of partial correlations r, stored as positive numbers v = exp(t). `natural` converts them to the standard
+deviations and correlations of S = Lambda Lambda', and `internal` back.
 
-The normal prior of effects by group with a known covariance: b_g ~ N(0, Lambda Lambda'), independent over groups.
+The module also has the normal prior of effects by group with a known covariance: b_g ~ N(0, Lambda Lambda'), independent over groups.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ class GroupNormal(GaussianPrior):
 
     @property
     def covariance(self) -> Array:
-        """S (K, K) as it was stated."""
+        """S (K, K) as the user stated it."""
         L = np.array(self.root)
         return L @ L.T
 
@@ -127,7 +127,7 @@ class GroupNormal(GaussianPrior):
 
     @property
     def singular(self) -> bool:
-        """S has directions without variance."""
+        """Whether S has directions without variance."""
         return self._regular_root[1]
 
     @property
@@ -175,7 +175,7 @@ class GroupNormal(GaussianPrior):
         return None
 
     def pymc(self, unit: Any = 1.0) -> PymcVariable:
-        """One variable of all coefficients; the graph of a model has one of groups and effects, by `root_of_groups`."""
+        """One variable for all coefficients; the graph of a model has a variable over groups and effects instead, by `root_of_groups`."""
         import pymc as pm
 
         return pm.MvNormal, {
@@ -192,14 +192,14 @@ UNKNOWN = Reference()
 class Covariance(DataDependentPrior):
     """The prior of effects that vary by a group, b_g ~ N(0, S): the prior of a term `(x | g)` of a formula.
 
-    S has standard deviations `sd` and correlations `cor`. Without a prior they are unknown: a mode takes them at the top of the
-    evidence, and a posterior needs a proper prior of sd. Each linear predictor of a softmax has its own S, and those
-    of its symmetric form share one.
+    S has standard deviations `sd` and correlations `cor`. Without a prior they are unknown: a mode sets them at the maximum of the
+    evidence, and a posterior needs a proper prior of sd. Each linear predictor of a softmax has its own S; in the
+    symmetric form all predictors share one S.
 
     Parameters
     ----------
     sd : float or AuxPrior or mapping
-        Of every effect, in units of its coefficient; a mapping names effects, others are unknown as by default.
+        The standard deviation of every effect, in units of its coefficient. A mapping names effects; other effects have the default.
     cor : LKJ or float, optional
         The prior of the correlations, or the correlation of two effects as a number. None is flat for a mode, LKJ(1) under a
         posterior and in draws from the priors.
@@ -277,7 +277,7 @@ class Covariance(DataDependentPrior):
         return tuple(by_effect.get(name, Reference()) for name in term.effects)
 
     def _cors(self, term: Any) -> tuple[float | AuxPrior, ...]:
-        """Of each pair (i, j < i) of effects, row by row."""
+        """The correlation of each pair (i, j < i) of effects, row by row."""
         size = len(term.effects)
         is_number = isinstance(self.cor, int | float)
         if is_number and size != 2:
@@ -300,7 +300,7 @@ class Covariance(DataDependentPrior):
 
 @dataclass(frozen=True, eq=False)
 class VaryingEffects(ConditionalPrior):
-    """b_g ~ N(0, Lambda Lambda') of G groups and K effects, group by group; hyperparameters with a prior are unknown.
+    """b_g ~ N(0, Lambda Lambda') for G groups and K effects, group by group; hyperparameters with a prior are unknown.
 
     Parameters
     ----------
@@ -369,8 +369,8 @@ class VaryingEffects(ConditionalPrior):
         return f"cor[{self.effects[j]}, {self.effects[i]}]"
 
     def collinear(self, values: Mapping[str, float], kept: Sequence[int]) -> list[str]:
-        """Which of the effects `kept` are functions of those before them, at the edge of their correlations, in words."""
-        edge = 1e-4  # of the standard deviation of an effect: rounding, if it adds no more to the effects before it
+        """Describe which of the effects `kept` are functions of earlier effects, because correlations are at their limit."""
+        edge = 1e-4  # share of the standard deviation of an effect: a smaller part that is independent of earlier effects is rounding
         T = self.root_of_groups(values)
         T = T / np.linalg.norm(T, axis=1)[:, None]
         for n, i in enumerate(kept):
@@ -390,7 +390,7 @@ class VaryingEffects(ConditionalPrior):
 
     @property
     def diagonal(self) -> bool:
-        """Every correlation is zero."""
+        """Whether every correlation is zero."""
         return set(self.cors) <= {0.0}
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
@@ -451,7 +451,7 @@ class VaryingEffects(ConditionalPrior):
         return {**values, **{name: by_pair[i, j] for name, i, j in unknown}}
 
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Of a correlation, given those before it in the lower triangle, row by row."""
+        """The log density of a correlation, given the earlier ones in the lower triangle, row by row."""
         inside = self.internal(values)
         log_probs = super().log_prob_of_hyper(inside)
         _, rows, s = self._scales_and_root(inside)
@@ -506,7 +506,7 @@ class VaryingEffects(ConditionalPrior):
             return pt.stacklists(root_rows)
 
     def spread(self, **values: Any) -> Any:
-        """The standard deviation (q,) of each column, whatever the correlations."""
+        """The standard deviation (q,) of each column, which does not depend on the correlations."""
         sds: dict[str, Any] = self._named_sds
         return np.tile([float(values.get(n, v)) for n, v in sds.items()], self.groups)
 
@@ -533,7 +533,7 @@ class VaryingEffects(ConditionalPrior):
         L = self.root_of_groups(values)
         b = np.swapaxes(beta.reshape(*lead, self.groups, K, m), -3, -2)
         # L u = b: log p = log N(u; 0, I) - G m log |L|
-        # an sd of 0 gives nan, in the draws that have it
+        # an sd of 0 gives nan, only in the draws with this sd
         u = solve_blocks(L, b.reshape(*lead, K, self.groups * m))
         log_det = np.log(np.linalg.diagonal(L)).sum(-1)
         log_p = self.base.log_prob(u.reshape(*lead, q, m), unit)
@@ -553,7 +553,7 @@ class VaryingEffects(ConditionalPrior):
         shape: Shape,
         unit: Array | float = 1.0,
     ) -> tuple[Array, dict[str, Array]]:
-        """Hyperparameters from their priors, then effects (..., G K, m); the former as a user reads them."""
+        """Draw hyperparameters from their priors, then effects (..., G K, m); the hyperparameters have their reported values."""
         lead = int(np.prod(shape[:-2]))
         hyper_draws = self.draw_hyper(rng, lead)
         root = self.root_of_groups(hyper_draws)

@@ -64,7 +64,7 @@ class AbsoluteAndSquare(ProximalLocationScale):
         if self.ratio == 1.0:
             return rng.laplace(size=shape)
         sign = rng.choice([-1.0, 1.0], shape)
-        # |r| is a normal with mean -ratio tau^2 and sd tau, cut at zero: by its inverse distribution function
+        # |r| is a normal variable with mean -ratio tau^2 and sd tau, truncated at zero: inverse distribution function
         tau = (1.0 - self.ratio) ** -0.5
         log_beyond = log_ndtr(-self.ratio * tau) - rng.exponential(size=shape)
         return sign * (-tau * ndtri_exp(log_beyond) - self.ratio * tau**2)
@@ -143,7 +143,7 @@ class ElasticNet(AbsoluteAndSquare):
 class Laplace(AbsoluteAndSquare):
     """The double exponential p(beta_j) = exp(-|beta_j - location_j| / scale_j) / (2 scale_j); its mode is the lasso.
 
-    The posterior mode has exact zeros; a posterior mean never has.
+    The posterior mode has exact zeros; a posterior mean has none.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class Laplace(AbsoluteAndSquare):
         """Return the prior with the mode of another package's lasso: `alpha=` (sklearn Lasso, glum, statsmodels), `C=` (sklearn
         LogisticRegression with l1_ratio=1), `lam=` (glmnet, or of="rss": RSS + lam |w|_1).
 
-        The values that depend on the data (`n=`, and `sigma=` for Gaussian noise, if it does not cancel) are arguments, or are read off
+        The values that depend on the data (`n=`, and `sigma=` for Gaussian noise, if it does not cancel) are arguments, or are read from
         `model=`; `likelihood=` and glmnet's `standardize=True` as in Normal.from_ridge.
 
         >>> Laplace.from_lasso(alpha=0.25, of="sklearn", n=8, sigma=2.0).scale

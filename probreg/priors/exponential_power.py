@@ -1,4 +1,4 @@
-"""The exponential-power prior: bridge regression, from the lasso to ridge and beyond both."""
+"""The exponential-power prior: bridge regression, which includes the lasso and ridge regression."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
@@ -35,8 +35,8 @@ def _evaluate_row(y: float, r: float, t: Array) -> Row:
 class ExponentialPower(ProximalLocationScale):
     """The bridge prior p(beta_j) = exp(-|(beta_j - location_j) / scale_j|^q) / (2 scale_j Gamma(1 + 1/q)), 0 < q <= 2.
 
-    q = 1 is Laplace(scale), q = 2 is Normal(scale / sqrt(2)). Below 1 the density has a cusp, the penalty is not convex
-    and a mode is one of several.
+    q = 1 is Laplace(scale), q = 2 is Normal(scale / sqrt(2)). Below 1 the density has a cusp, the penalty is not convex,
+    and there can be several modes.
 
     Parameters
     ----------
@@ -100,8 +100,8 @@ class ExponentialPower(ProximalLocationScale):
         return 0.5 * gammaincc(1.0 / self.q, r**self.q)
 
     def uniforms(self, name: str, dims: tuple[str, ...]) -> Any:
-        """r as v^(1/q) u in the PyMC model that is open, u ~ Uniform(-1, 1) and v ~ Gamma(1 + 1/q): a scale mixture of uniforms,
-        smooth in (log v, logit u) where the density has its cusp (Walker & Gutiérrez-Peña 1999)."""
+        """r = v^(1/q) u in the open PyMC model, with u ~ Uniform(-1, 1) and v ~ Gamma(1 + 1/q): a scale mixture of uniforms. It is
+        smooth in (log v, logit u), also at the cusp of the density (Walker & Gutiérrez-Peña 1999)."""
         import pymc as pm
 
         v = pm.Gamma(f"{name}_v", alpha=1.0 + 1.0 / self.q, beta=1.0, dims=dims)

@@ -15,7 +15,7 @@ from probreg.priors.positive import AuxPrior
 @PRIORS.register
 @dataclass(frozen=True)
 class GPrior(DataDependentPrior):
-    """Zellner's g-prior beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), X centred where there is an intercept.
+    """Zellner's g-prior beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), with centred X if there is an intercept.
 
     i is the Fisher information of one observation at eta = 0 and sigma = 1, so 1 for a Gaussian likelihood and 1/4 for
     a Bernoulli. It is independent over the predictors of a softmax. DataError if columns do not vary or are
@@ -58,7 +58,7 @@ class GPrior(DataDependentPrior):
 
 
 def unit_information_normal(rows: PriorData, name: str) -> Normal:
-    """N(0, n (sigma^2 / i) (X'WX)^-1), with the information of one observation; in units of sigma where there is one."""
+    """N(0, n (sigma^2 / i) (X'WX)^-1), with the information of one observation; in units of sigma if there is a sigma."""
     G = rows.gram()
     _require_independent(G, rows, name)
     if rows.unit_information is None:
@@ -81,7 +81,7 @@ def _require_independent(G: Array, rows: PriorData, name: str) -> None:
         raise DataError(
             f"column {rows.columns[int(np.argmin(d))]!r} does not vary, so the {name} prior has no scale for it"
         )
-    # 1 - c'C_jj^-1 c, the part of column j's variation that the columns before it leave.
+    # 1 - c'C_jj^-1 c, the part of column j's variation that earlier columns do not explain.
     C = G / np.outer(d, d)
     for j in range(1, len(C)):
         b = np.linalg.solve(C[:j, :j], C[:j, j])

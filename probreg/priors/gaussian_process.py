@@ -41,17 +41,17 @@ class GaussianProcess(DataDependentPrior):
     """A Gaussian process f with cov(f(x), f(z)) = amplitude^2 k(x, z): the prior of the columns of a term `gp(...)`.
 
     Hyperparameters with a prior are unknown: the fit maximises the evidence, integrates or samples. With a basis of sines ("hsgp") lengths
-    are scales of the columns, so that every method takes them; with other bases they are in the columns, which `evidence` recomputes.
-    With an exact basis `integrate` averages over them, the coefficients being values at the distinct rows.
+    only change the scales of the columns, so that every method can estimate them. With other bases they change the columns, which
+    `evidence` recomputes. With an exact basis the coefficients are values at the distinct rows, and `integrate` averages over lengths.
 
     Parameters
     ----------
     kernel : CovarianceFunction, optional
         k, instead of the term's function: for a sum or a product, which a formula cannot express.
     amplitude : float or AuxPrior
-        Positive, in units of the linear predictor: the standard deviation of f where k(x, x) = 1.
+        Positive, in units of the linear predictor: the standard deviation of f if k(x, x) = 1.
     length : float or AuxPrior or None
-        For every length of k, in units of its columns. None leaves lengths as the kernel states them.
+        The value of every length of k, in units of its columns. None keeps the kernel's lengths.
     others : mapping, optional
         From other hyperparameters of k, by their names in `k.hyper`, to a number or an AuxPrior.
 
@@ -150,7 +150,7 @@ class GaussianProcess(DataDependentPrior):
 
 
 def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
-    """Return the prior with every identifiable hyperparameter unknown; of several variances that are one factor of k, only the first."""
+    """Return the prior with every identifiable hyperparameter unknown; of several variances that multiply the same function, only the first."""
     held = _redundant_variances(kernel, has_factor=True)
     return GaussianProcess(
         others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n not in held}
@@ -166,7 +166,7 @@ def _redundant_variances(k: CovarianceFunction, *, has_factor: bool) -> list[str
     multiples = [_is_multiple(part) for part in k.parts]
     names = ["variance"] if own and has_factor else []
     for i, part in enumerate(k.parts):
-        if k.name == "sum":  # a factor of the sum is one of its first part
+        if k.name == "sum":  # a factor of the sum is a factor of its first part
             inside = has_factor and i == 0 and all(multiples)
         else:
             inside = has_factor or own or any(multiples[:i])
@@ -220,13 +220,13 @@ class ProcessPrior(ConditionalPrior):
         )
 
     def kernel_at(self, **values: float) -> CovarianceFunction:
-        """k at these hyperparameters; those that are not given are as the basis has them."""
+        """k at these hyperparameters; others keep their values in the basis."""
         return self.basis.kernel.at(
             **{name: values[name] for name, _ in self.unknown if name in values}
         )
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
-        """The lengths of the basis and others, times factors common to all lengths."""
+        """Starting values: the basis's lengths times common factors, and the other hyperparameters."""
         factors = np.array([0.03, 0.1, 0.3, 1.0, 3.0])
         values = self.basis.kernel.hyper
         starts = [
@@ -237,7 +237,7 @@ class ProcessPrior(ConditionalPrior):
 
     @abstractmethod
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
-        """The basis of the same kind, made for this function alone at the inputs x (n, d)."""
+        """A basis of the same kind for this function, made at the inputs x (n, d)."""
 
     def amplitude_at(self, values: Mapping[str, Any]) -> Any:
         """The amplitude from these hyperparameters, or its fixed value."""
@@ -247,7 +247,7 @@ class ProcessPrior(ConditionalPrior):
         return float(self.amplitude_at(values))
 
     def error_at(self, values: Mapping[str, float]) -> float:
-        """The error of columns that do not follow the hyperparameters, as a share of k(x, x); 0 of those that do."""
+        """The error of columns that do not change with the hyperparameters, as a share of k(x, x); 0 for columns that change."""
         return 0.0
 
     def sample(
@@ -256,7 +256,7 @@ class ProcessPrior(ConditionalPrior):
         shape: Shape,
         unit: Array | float = 1.0,
     ) -> Array:
-        """Hyperparameters from their priors, then coefficients (..., q, m)."""
+        """Draw hyperparameters from their priors, then coefficients (..., q, m)."""
         lead = int(np.prod(shape[:-2]))
         hyper_draws = self.draw_hyper(rng, lead)
         draws = [
@@ -276,12 +276,12 @@ class ProcessPrior(ConditionalPrior):
 
 @dataclass(frozen=True, eq=False)
 class SineProcess(ProcessPrior):
-    """Coefficients of sines: beta_j ~ N(0, amplitude^2 S(omega_j; h)), S the spectral density of k at hyperparameters h."""
+    """Coefficients of sines: beta_j ~ N(0, amplitude^2 S(omega_j; h)), with the spectral density S of k at hyperparameters h."""
 
     basis: SineBasis
 
     def _log_roots(self, values: Mapping[str, Array]) -> Array:
-        """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: the error is 1e-20 of the
+        """log S^(1/2) (S, q) at hyperparameters (S,), at most 23 below the largest, which is an error of 1e-20 of the
         variance."""
         columns = {name: values[name][:, None] for name, _ in self.unknown}
         frequencies = self.basis.frequencies
@@ -297,7 +297,7 @@ class SineProcess(ProcessPrior):
 
     @property
     def _symbolic(self) -> Any:
-        """S written in its lengths, of functions that have it and no other unknown hyperparameter."""
+        """S as a symbolic function of the lengths, if k has it and no other unknown hyperparameter."""
         lengths = all(is_length(name) for name, _ in self.unknown)
         if lengths:
             return getattr(self.basis.kernel, "symbolic_density", None)
@@ -326,7 +326,7 @@ class SineProcess(ProcessPrior):
             )
         )
         log_sd = self.log_scales(logs, q).reshape(*lead, q)
-        # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, D the same for each of m predictors
+        # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, with the same D for each of m predictors
         return self.base.log_prob(
             beta / np.exp(log_sd)[..., None], unit
         ) - m * log_sd.sum(-1)
@@ -432,7 +432,7 @@ class InducingPoints(UnknownLength):
 
 @dataclass(frozen=True, eq=False)
 class FunctionValues(UnknownLength):
-    """A process with its values at the distinct rows A as coefficients: f(A) ~ N(0, amplitude^2 k(A, A)) at every hyperparameter."""
+    """A process with its values at the distinct rows A as coefficients: f(A) ~ N(0, amplitude^2 k(A, A)) at all hyperparameters."""
 
     basis: RowValues
 
@@ -449,7 +449,7 @@ class FunctionValues(UnknownLength):
         size = np.broadcast_to(self.amplitude_at(values), lead).ravel()
         for node, mine in nodes_of(table):
             node_basis, _, places = self.root_at(node)
-            # of the anchors that explain all others up to rounding: f_p = amplitude T'^-1 u, u ~ N(0, I)
+            # for the anchors that determine all others up to rounding: f_p = amplitude T'^-1 u, u ~ N(0, I)
             u = (
                 np.einsum("pq,spm->sqm", node_basis.T, f[mine][:, places])
                 / size[mine, None, None]

@@ -30,7 +30,7 @@ Groups = tuple[tuple[str, ...], ...] | tuple[tuple[int, ...], ...]
 
 
 def least_with_norm(b: Array, h: Array) -> Array:
-    """argmin_z sum_k h_k z_k^2 / 2 - b'z + |z|, h >= 0: zero where |b| <= 1, a block soft threshold where all h are equal.
+    """argmin_z sum_k h_k z_k^2 / 2 - b'z + |z|, h >= 0: zero if |b| <= 1, a block soft threshold if all h are equal.
 
     >>> least_with_norm(np.array([3.0, 4.0]), np.array([2.0, 2.0]))  # (1 - 1/5) b / 2
     array([1.2, 1.6])
@@ -39,8 +39,8 @@ def least_with_norm(b: Array, h: Array) -> Array:
     length = float(np.linalg.norm(b))
     if not length > 1.0:
         return np.zeros_like(b)
-    # Off zero (h_k + 1/v) z_k = b_k with v = |z|: z_k = b_k v / (h_k v + 1), and |b / (h v + 1)| = 1 settles v. The inverse
-    # of the left side rises and is concave in v, so that Newton's method climbs from where it is below 1.
+    # Off zero (h_k + 1/v) z_k = b_k with v = |z|: z_k = b_k v / (h_k v + 1), and |b / (h v + 1)| = 1 determines v. The inverse
+    # of the left side is increasing and concave in v, so that Newton's method converges from points where it is below 1.
     v = (length - 1.0) / float(h.max())
     for _ in range(max_steps):
         p = b / (h * v + 1.0)
@@ -68,11 +68,11 @@ class GroupLaplace(AffinePrior, ProximalPrior):
         Positive, one number or one per column; a prior for an unknown scale.
     groups : mapping or sequence, optional
         Sequences of columns or terms, one for each group; a mapping names the groups. A column
-        in none is a group by itself. By default the terms of the formula, and single columns of arrays; of `s(x)` its wiggly
-        part, of `gp(x)` all of it; stated groups leave these to priors of their own. Whole numbers are places among the
-        columns that the prior touches.
+        that is in no group is its own group. The default groups are the terms of the formula, or single columns of arrays;
+        a smooth function `s(x)` has its penalised part as a group, and `gp(x)` all its columns. With stated groups, smooth functions
+        and processes have their own priors. Whole numbers are places among the columns of the prior.
     root_size : bool
-        Whether the penalty |beta_g| / scale of a group of d columns counts d^(1/2) times, as Yuan & Lin have it.
+        Whether the penalty |beta_g| / scale of a group of d columns is multiplied by d^(1/2), as in Yuan & Lin.
     location : float or tuple of float
         The centre, one number or one per column.
     sigma_units : bool
@@ -137,11 +137,11 @@ class GroupLaplace(AffinePrior, ProximalPrior):
         size = np.empty(q)
         for g in groups:
             size[g] = len(g)
-        # |w_g| / s counts d^(1/2) times: a scale of s d^(-1/2).
+        # |w_g| / s times d^(1/2): a scale of s d^(-1/2).
         return _rescale_prior(prior, size**-0.5)
 
     def members(self, q: int) -> tuple[Array, ...]:
-        """Return the places of the columns of each group; every one of q columns is in one."""
+        """Return the places of the columns of each group; each of q columns is in one group."""
         groups = [np.array(g, dtype=int) for g in self.groups or ()]
         grouped = np.concatenate([*groups, np.zeros(0, dtype=int)])
         if len(grouped) and grouped.max() >= q:
@@ -228,7 +228,7 @@ def _is_by_place(groups: Groups | None) -> bool:
 
 
 def _read_groups(given: Any) -> Groups:
-    """Groups as tuples of names, or of places. DataError for anything else, an empty group, and a column in two of them."""
+    """Return groups as tuples of names or places. DataError for other values, an empty group, and a column in two groups."""
     listed = given.values() if isinstance(given, Mapping) else given
     try:
         groups = tuple((g,) if isinstance(g, str) else tuple(g) for g in listed)

@@ -1,4 +1,4 @@
-"""The horseshoe: most coefficients near zero, a few left alone."""
+"""The horseshoe: it shrinks most coefficients to zero, and a few hardly at all."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -28,12 +28,12 @@ from probreg.special import LOG_2PI, logsumexp
 class Horseshoe(HierarchicalPrior, AffinePrior):
     """The regularised horseshoe beta_j = scale_j b_j, b_j ~ N(0, c^2 s_j^2 / (c^2 + s_j^2)), s_j = tau lambda_j.
 
-    lambda_j ~ HalfCauchy(1) and tau ~ HalfCauchy(tau0). Small coefficients are pulled to zero by tau; large ones escape
-    it through lambda_j and meet only the normal slab of standard deviation c. With p0 of q standardised columns thought
-    to matter, tau0 = p0 / (q - p0) / sqrt(n) in units of sigma.
+    lambda_j ~ HalfCauchy(1) and tau ~ HalfCauchy(tau0). tau shrinks small coefficients to zero. A large coefficient has a
+    large lambda_j, so that only the normal slab of standard deviation c shrinks it. If about p0 of q standardised columns
+    have an effect, use tau0 = p0 / (q - p0) / sqrt(n) in units of sigma.
 
-    The density of the coefficients alone is a double integral by trapezoidal rules over log s and log tau, accurate to
-    about 1e-10; it is infinite where a coefficient is 0. The posterior is sampled.
+    The density of the coefficients is a double integral by trapezoidal rules over log s and log tau, accurate to
+    about 1e-10; it is infinite if a coefficient is 0. Only a sampler gives the posterior.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Horseshoe(HierarchicalPrior, AffinePrior):
         }
 
     def spread(self, **values: Any) -> Any:
-        # sd = c s / (c^2 + s^2)^(1/2), s = tau lambda: s where s is small, c where it is large (Piironen & Vehtari
+        # sd = c s / (c^2 + s^2)^(1/2), s = tau lambda: s if s is small, c if s is large (Piironen & Vehtari
         # 2017).
         s = values["tau"] * values["lambda"]
         return self.slab * s / (self.slab**2 + s**2) ** 0.5
@@ -111,7 +111,7 @@ class Horseshoe(HierarchicalPrior, AffinePrior):
 def _log_prob_of_sizes(size: Array, tau: float, slab: float) -> Array:
     """Return log of the integral over log tau of prod_j f(b_j; tau) (N,) for |b| (N, q), f(b; tau) = sum over s of N(b; 0, sd(s)^2) p(s | tau).
 
-    The nodes reach from below the smallest coefficient, where the integrand falls as tau^(q + 1), up to the point beyond which
+    The nodes start below the smallest coefficient, where the integrand falls as tau^(q + 1), and end where the remaining
     Cauchy tails have mass 1e-11.
     """
     max_numbers = 2_000_000  # in memory at once

@@ -24,12 +24,12 @@ from probreg.priors.base import (
 @PRIORS.register
 @dataclass(frozen=True)
 class Jeffreys(DataDependentPrior):
-    """Jeffreys' prior p(beta) ∝ |I(beta)|^(1/2), I the Fisher information of all coefficients together; unnormalised.
+    """Jeffreys' prior p(beta) ∝ |I(beta)|^(1/2), with the Fisher information I of all coefficients together; unnormalised.
 
-    The intercept counts too. Its mode takes the first-order bias out of maximum likelihood and is finite under
-    separation. Where the noise has a scale (Gaussian, StudentT) the information does not vary with beta: the prior is
-    flat there, and the mode is maximum likelihood. Invariant under any change of columns. It is one prior of all
-    columns, so it is given alone.
+    It includes the intercept. Its mode removes the first-order bias of maximum likelihood and is finite under
+    separation. If the noise has a scale (Gaussian, StudentT) the information does not vary with beta: the prior is then
+    flat, and the mode is maximum likelihood. The prior is invariant under linear maps of the columns. It is one prior of all
+    columns, so it cannot be combined with others.
 
     References
     ----------
@@ -70,7 +70,7 @@ class FisherPrior(WholePrior):
         return np.array(log_dets).reshape(lead)
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        """The gradient is exact, the curvature a central difference of it, each coefficient moved in its own units."""
+        """The gradient is exact. The curvature is its central difference, with steps in units of each coefficient's standard error."""
         step = 1e-4  # of the standard error of a coefficient: differences of an exact gradient have an error of about 1e-8
         information, g = self.fisher(beta)
         size = 1.0 / np.sqrt(np.maximum(np.diagonal(information), np.finfo(float).tiny))
@@ -102,7 +102,7 @@ class FisherPrior(WholePrior):
 
 
 def half_log_det(information: Array) -> float:
-    """log |I|^(1/2), -inf where I is not positive definite."""
+    """log |I|^(1/2), -inf if I is not positive definite."""
     d = np.sqrt(np.abs(np.diagonal(information)))
     if not (np.isfinite(d).all() and (d > 0).all()):
         return -np.inf

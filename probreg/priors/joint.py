@@ -1,4 +1,4 @@
-"""The prior of all coefficients: blocks of columns, each with its own prior, independent of one another."""
+"""The prior of all coefficients: independent blocks of columns, each with its own prior."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -62,20 +62,20 @@ class PerPredictor(DataDependentPrior):
 
 @dataclass(frozen=True)
 class BlockPrior:
-    """One prior and the coefficients that it touches: some columns, in every linear predictor or in one.
+    """One prior and its coefficients: some columns, in every linear predictor or in one.
 
     Attributes
     ----------
     prior : Prior
-        Of a block (q, m), or (q, 1) of one predictor.
+        The prior of a block (q, m), or (q, 1) for one predictor.
     columns : tuple of int
         The places of q columns.
     stated : bool
-        False for columns that no prior was stated for, which are flat.
+        False for columns without a stated prior, which have a flat one.
     predictor : int, optional
         The linear predictor; None for all of them.
     outcome : str
-        The name of that predictor.
+        The name of this predictor.
     """
 
     prior: Prior
@@ -90,7 +90,7 @@ class BlockPrior:
         return not self.predictor
 
     def width(self, m: int) -> int:
-        """The number of linear predictors, of m."""
+        """The number of linear predictors of the block, of m in the model."""
         return m if self.predictor is None else 1
 
     def entries(self, m: int) -> Array:
@@ -166,7 +166,7 @@ class JointPrior:
             raise Incompatible(PENALTY_OF_CLASSES)
 
     def _argument(self, block: BlockPrior, beta: Array) -> Array:
-        """The coefficients that the density of a block is a function of."""
+        """The coefficients that are the argument of a block's density."""
         inside = block.take(beta)
         if self.contrast is None or not isinstance(block.prior, ProximalPrior):
             return inside
@@ -175,7 +175,7 @@ class JointPrior:
         return scores
 
     def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
-        """Shape (...,); `sigma` reaches the priors that are stated in its units."""
+        """Shape (...,); `sigma` is for priors in units of sigma."""
         return self.log_prob_given(beta, {}, sigma)
 
     def log_prob_given(
@@ -187,8 +187,8 @@ class JointPrior:
         proper: bool = False,
         blocks: Collection[int] | None = None,
     ) -> Array:
-        """The same (...,), where a block that is not `known` without its hyperparameters is given those at its number in `hyper`,
-        (...,) each; with `proper` of proper blocks alone that are known, with `blocks` of these alone."""
+        """The same (...,). A block that is not `known` without its hyperparameters takes them, (...,) each, from `hyper` by its number.
+        With `proper` only over proper blocks that are known, with `blocks` only over these."""
         # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
@@ -213,8 +213,8 @@ class JointPrior:
         *,
         proper: bool = False,
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
-        """Return draws (..., p, m), and the hyperparameters (...,) by number of block; with `proper` nan for other blocks, and
-        for those in units of a sigma that is None."""
+        """Return draws (..., p, m), and the hyperparameters (...,) by number of block; with `proper` nan for improper blocks, and
+        for blocks in units of sigma if sigma is None."""
         self.require_draws()
         beta = np.full(shape, np.nan)
         hyper = {}
@@ -235,26 +235,26 @@ class JointPrior:
 
     @cached_property
     def gaussian(self) -> bool:
-        """Every block is quadratic."""
+        """Whether every block is quadratic."""
         return self.of_kind(GaussianPrior)
 
     @cached_property
     def smooth(self) -> bool:
-        """Every block has slopes and a curvature."""
+        """Whether every block has slopes and a curvature."""
         return self.of_kind(SmoothPrior)
 
     @cached_property
     def known(self) -> bool:
-        """p(beta) is known without values of hyperparameters."""
+        """Whether p(beta) is known without values of hyperparameters."""
         return all(b.prior.known for b in self.blocks)
 
     @cached_property
     def proper(self) -> bool:
-        """Every block has total mass one."""
+        """Whether every block has total mass one."""
         return all(b.prior.proper for b in self.blocks)
 
     def of_kind(self, *kinds: type) -> bool:
-        """Every block that is not flat is of one of these kinds."""
+        """Whether every block that is not flat is of one of these kinds."""
         return all(isinstance(b.prior, (Flat, *kinds)) for b in self.blocks)
 
     @cached_property
@@ -271,11 +271,11 @@ class JointPrior:
 
     @property
     def apart(self) -> bool:
-        """Whether linear predictors have priors of their own."""
+        """Whether linear predictors have different priors."""
         return any(b.predictor is not None for b in self.blocks)
 
     def precision_of_entries(self, m: int, sigma: float) -> Array:
-        """(p m, p m) over vec(beta) of m linear predictors, the scales in units of sigma at this sigma; Gaussian blocks only."""
+        """The precision (p m, p m) over vec(beta) of m linear predictors, with scales in units of sigma at this sigma; Gaussian blocks only."""
         P_all = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
             unit = b.prior.unit(sigma)
@@ -299,8 +299,8 @@ class JointPrior:
         return means
 
     def normal_columns(self, *flat: type) -> "NormalColumns | None":
-        """Return the prior by column, with priors of the classes `flat` as flat ones; None if others are not independent normal
-        priors, or differ between linear predictors."""
+        """Return the prior by column, where priors of the classes `flat` count as flat. None if other priors are not independent
+        normal ones, or differ between linear predictors."""
         if self.apart:
             return None
         center = np.zeros(self.p)
@@ -327,8 +327,8 @@ class JointPrior:
     def derivatives(self, beta: Array, sigma: float) -> tuple[Array, Array]:
         """The gradient of log p and its negative Hessian over (vec beta, log sigma), vec row by row; smooth blocks only.
 
-        A prior in units of sigma is a function of r / sigma, r = beta - location, less q m log sigma: with g and h the first
-        two derivatives over beta, those over log sigma are -r'g - q m and r'g + r'h r, the mixed one -h r - g.
+        A prior in units of sigma is a function of r / sigma, r = beta - location, minus q m log sigma. With the first two
+        derivatives g and h over beta, the derivatives over log sigma are -r'g - q m and r'g + r'h r, and the mixed one is -h r - g.
         """
         p, m = beta.shape
         gradient = np.zeros(p * m + 1)
@@ -360,7 +360,7 @@ class JointPrior:
 
 @dataclass(frozen=True, eq=False)
 class NormalColumns:
-    """Independent normal priors by column; a flat one has an infinite sd."""
+    """Independent normal priors by column; a flat prior has an infinite sd."""
 
     center: Array  # (p,)
     sd: Array  # (p,), at unit 1
@@ -398,7 +398,7 @@ def joint(
     shown: Sequence[str] | None = None,
     outcomes: Sequence[str] = (),
 ) -> JointPrior:
-    """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
+    """Return the joint prior from one prior for every column that is not free, or from a mapping from columns or terms to priors.
 
     `rows` returns the properties of some columns for priors relative to them; the blocks contain the bound priors. `shown` are
     the columns as an error lists them, with all columns of a term as one. `outcomes` are the names of several linear predictors
@@ -406,7 +406,7 @@ def joint(
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term with several columns
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
-    columns named twice and for a prior stated for another number of columns.
+    columns named twice and for a prior of another number of columns.
     """
     if isinstance(spec, Prior):
         touched = tuple(int(i) for i in np.flatnonzero(~free | spec.whole))
@@ -453,7 +453,7 @@ def joint(
 def _blocks_of(
     prior: Prior, where: tuple[int, ...], outcomes: Sequence[str]
 ) -> list[BlockPrior]:
-    """One block, or one for each linear predictor with a prior or hyperparameters of its own."""
+    """Return one block, or one for each linear predictor if these have different priors or hyperparameters."""
     if isinstance(prior, PerPredictor):
         if len(prior.priors) != len(outcomes):
             raise DataError(
@@ -471,7 +471,7 @@ def _blocks_of(
 
 
 def _describe_value(value: Any) -> str:
-    """Describe a value given in place of a prior; for a class of priors, how to make an instance."""
+    """Describe a value that is no prior; for a class of priors, describe how to make an instance."""
     if isinstance(value, type) and issubclass(value, Prior):
         return f"the class {value.__name__}: write {value.__name__}(...)"
     if isinstance(value, AuxPrior):
@@ -529,7 +529,7 @@ def _terms_with(name: str, shown: Sequence[str]) -> list[str]:
 
 
 def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
-    """The places of the column of this name, else of the columns of the term.
+    """Return the places of the column of this name, else of the columns of the term.
 
     >>> columns_called("g", ["x", "g[T.b]", "g[T.c]", "g[T.b]:x"])
     (1, 2)
@@ -542,7 +542,7 @@ def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
 
 
 def same_term(one: str, other: str) -> bool:
-    """Whether two texts name one term, whatever their spaces.
+    """Whether two texts name the same term, apart from spaces.
 
     >>> same_term("s(x,k = 5)", "s(x, k=5)")
     True
@@ -567,7 +567,7 @@ def _plain_factors(name: str) -> list[str]:
 
 
 def _is_of_term(column: list[str], term: list[str]) -> bool:
-    """Factor by factor, a column of this term: `g[T.b]:x` is of `g:x` and of nothing else."""
+    """Whether a column belongs to a term, factor by factor: `g[T.b]:x` belongs to `g:x` only."""
     return len(column) == len(term) and all(
         c == t or c.startswith(f"{t}[") for c, t in zip(column, term)
     )

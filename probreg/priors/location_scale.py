@@ -1,7 +1,7 @@
 """The base classes of priors with a location and a scale of each entry.
 
-A subclass is a frozen dataclass with the fields of `AffinePrior` that defines its standard density; scales per column, in
-units of sigma, on standardised columns and unknown ones come with it. Entries are independent in a `LocationScale`.
+A subclass is a frozen dataclass with the fields of `AffinePrior`, and defines its standard density. The base class adds scales per
+column, in units of sigma, on standardised columns, and unknown scales. Entries are independent in a `LocationScale`.
 """
 
 from abc import abstractmethod
@@ -32,7 +32,7 @@ from probreg.priors.positive import AuxPrior
 
 
 def common_size(*parts: Any) -> int | None:
-    """The number of columns that per-column settings agree on."""
+    """The common number of columns of settings per column."""
     sizes = {len(p) for p in parts if isinstance(p, tuple)}
     if len(sizes) > 1:
         raise DataError(
@@ -47,11 +47,11 @@ _DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slope
 
 
 class AffinePrior(Prior):
-    """beta_j = location_j + scale_j r_j with r a draw of one standard density, symmetric about 0.
+    """beta_j = location_j + scale_j r_j, where r has one standard density that is symmetric about 0.
 
     A subclass is a frozen dataclass with the four fields below. `scaled=True` states the scale for standardised columns
-    (and the standardised response, where the likelihood has a noise scale and the prior is not in its units): raw scale =
-    scale sd(y) / sd(x_j). A scale that is itself a prior makes it a mixture.
+    (and the standardised response, if the likelihood has a noise scale and the prior is not in its units): raw scale =
+    scale sd(y) / sd(x_j). If the scale is a prior, the result is a mixture.
     """
 
     scale: Scale
@@ -85,7 +85,7 @@ class AffinePrior(Prior):
 
     @property
     def scales(self) -> Array:
-        """The scale as numbers. DataError where it is relative to rows or unknown."""
+        """The scale as numbers. DataError if it is relative to rows or unknown."""
         if self.data_dependent:
             raise unbound_error(self)
         return np.asarray(self.scale, dtype=float)
@@ -147,7 +147,7 @@ def remove_least_shift(
 ) -> Array:
     """Return scores - c with c = argmin_c sum_k l1 |s_k - c| + l2 (s_k - c)^2 / 2, for each column of scores (..., q, K).
 
-    l1 and l2 are numbers or of shape (q,). Where c is not unique (l2 = 0 and K even) it is the middle of its interval, as in
+    l1 and l2 are numbers or of shape (q,). If c is not unique (l2 = 0 and K even) it is the middle of its interval, as in
     glmnet. Scores that equal c up to rounding become exactly 0.
 
     >>> remove_least_shift(np.array([[1.0, 2.0, 4.0], [1.0, 1.0, 4.0]]), 1.0, np.array([0.0, 1.0]))
@@ -180,7 +180,7 @@ class LocationScale(AffinePrior):
     # The standard density for a compiler, where it is smooth; a test compares it with standard_log_prob.
     compiled_density: ClassVar[CompiledDensity | None] = None
 
-    # PyMC's distribution with its names of location and scale, where it has one
+    # PyMC's distribution with its names of location and scale, if PyMC has one
     in_pymc: ClassVar[tuple[str, str, str] | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -238,7 +238,7 @@ class LocationScale(AffinePrior):
 
 
 class SmoothLocationScale(LocationScale, SmoothPrior):
-    """With derivatives of the standard density."""
+    """A prior with derivatives of the standard density."""
 
     @abstractmethod
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
@@ -254,7 +254,7 @@ class SmoothLocationScale(LocationScale, SmoothPrior):
 
 
 class ProximalLocationScale(LocationScale, ProximalPrior):
-    """With a standard density that has a kink at 0; modes may be exactly at the location."""
+    """A prior with a standard density that has a kink at 0; modes may be exactly at the location."""
 
     @property
     @abstractmethod

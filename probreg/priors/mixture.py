@@ -14,12 +14,12 @@ from probreg.special import logsumexp
 _FAR, _GONE = (
     46.0,
     -800.0,
-)  # scales between exp(-46) and exp(46) count, and log weights above -800
+)  # scales are between exp(-46) and exp(46), and log weights above -800
 
 
 @dataclass(frozen=True)
 class ScaleMixture(LatentPrior):
-    """A prior with an unknown scale: beta ~ base with every scale multiplied by tau, tau ~ its own prior.
+    """A prior with an unknown scale: beta ~ base with every scale multiplied by tau, and tau has its own prior.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class ScaleMixture(LatentPrior):
         return ScaleMixture(self.base.times(factor), self.tau, self.shared)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        """By quadrature over log tau, with an error near rounding."""
+        """The log density by quadrature over log tau, with an error near rounding."""
         max_numbers = 2e6  # in memory at once
         # log p(beta) = log int p(beta | tau = v) p(v) dv, dv = v d log v: log sum_k exp(log p(beta | v_k) + log
         # weight_k).
@@ -115,13 +115,13 @@ class ScaleMixture(LatentPrior):
 
 
 def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
-    """Nodes v and the logs of their weights, p(v) included, for integrals of `size` normal densities of scale v over log v.
+    """Return nodes v and the logs of their weights, which include p(v), for integrals over log v of `size` normal densities of scale v.
 
-    Analytic integrands: the trapezoidal rule, with steps finer than both p and the densities are narrow. Where p ends at an
-    edge: sixteen Gauss-Legendre nodes in each of many panels between the edges.
+    For analytic integrands it is the trapezoidal rule, with steps smaller than the widths of p and of the densities. If p has bounded
+    support, it has sixteen Gauss-Legendre nodes in each of many panels.
     """
     low, high = np.clip(np.log(np.maximum(prior.support, np.exp(-_FAR))), -_FAR, _FAR)
-    # q normals of scale v have over log v the curvature 2 q at their peak: steps are half of (2 q)^(-1/2).
+    # over log v, q normal densities of scale v have the curvature 2 q at their peak: steps are half of (2 q)^(-1/2).
     step = min(0.1, 0.35 / np.sqrt(size))
     if prior.has_bounded_support:
         edges = np.linspace(low, high, 2 + int((high - low) / (8.0 * step)))
@@ -149,7 +149,7 @@ def _log_density(prior: AuxPrior, u: Array) -> Array:
 
 
 def _top(prior: AuxPrior) -> float:
-    """Where the density of log v is highest, however narrow it is: by looking ever closer."""
+    """Return the maximum of the density of log v, on finer and finer grids, because the density can be narrow."""
     u = np.linspace(-_FAR, _FAR, 921)
     for _ in range(8):
         k = int(np.argmax(_log_density(prior, u)))

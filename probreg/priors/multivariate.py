@@ -16,8 +16,8 @@ from probreg.priors.normal import log_density_at_mean, positive_definite
 class MultivariateNormal(WholePrior):
     """The normal prior vec(beta) ~ N(vec(mean), precision^-1), vec row by row: column first, then linear predictor.
 
-    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this one may differ between the classes
-    of a softmax, as yesterday's posterior does.
+    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this prior may differ between the classes
+    of a softmax, like an earlier posterior.
 
     Parameters
     ----------

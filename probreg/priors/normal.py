@@ -45,7 +45,7 @@ class Normal(StandardNormal, LocationScale, GaussianPrior):
     location : float or tuple of float
         The centre, one number or one per column.
     precision_matrix : array (q, q), optional
-        In the place of `scale`.
+        Replaces `scale`.
     sigma_units : bool
         Whether the prior scale is `scale` times sigma.
     scaled : bool
@@ -87,8 +87,8 @@ class Normal(StandardNormal, LocationScale, GaussianPrior):
         """Return the prior with the mode of another package's ridge: `alpha=` (sklearn Ridge, PoissonRegressor, glum, statsmodels),
         `C=` (sklearn LogisticRegression), `lam=` (glmnet, or of="rss": RSS + lam |w|^2).
 
-        `likelihood=` (gaussian), `n=`, `sigma=`, `y_sd=` (sd of y with divisor N), or `model=` to read them off; glmnet's
-        `standardize=True`. For Gaussian noise the scale comes in units of sigma, where sigma cancels.
+        `likelihood=` (gaussian), `n=`, `sigma=`, `y_sd=` (sd of y with divisor N), or `model=` to read them from a model; glmnet's
+        `standardize=True`. For Gaussian noise the scale is in units of sigma, because sigma cancels.
 
         >>> Normal.from_ridge(alpha=4.0, of="sklearn")
         Normal(scale=0.5, location=0.0, precision_matrix=None, sigma_units=True, scaled=False)

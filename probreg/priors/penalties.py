@@ -34,13 +34,13 @@ FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a model when its penalty is converted: sigma and the sd of y (divisor N) for Gaussian noise."""
+    """The numbers of a model that the conversion of a penalty needs: for Gaussian noise sigma and the sd of y (divisor N)."""
 
     family: str
     n: float | None = None
     sigma: float | None = None
     y_sd: float | None = None
-    # of a symmetric softmax, which scikit-learn has as one log odds ratio w
+    # for a symmetric softmax, which scikit-learn writes as one log odds ratio w
     two_classes: bool = False
     # other packages count a row of k trials as k rows
     of_trials: bool = False
@@ -48,7 +48,7 @@ class Setting:
     @property
     def squares(self) -> float:
         """w^2 over the sum of the squared coefficients, in scikit-learn's criterion of classes."""
-        # two coefficients of sum zero, f and -f, are w = 2 f with |w| = |f| + |-f| and w^2 = 2 (f^2 + f^2)
+        # two coefficients with sum zero, f and -f, correspond to w = 2 f: |w| = |f| + |-f| and w^2 = 2 (f^2 + f^2)
         return 2.0 if self.two_classes else 1.0
 
     def require(self, name: str, reason: str) -> float:
@@ -127,7 +127,7 @@ class Spellings:
 # ---- from a prior to the packages --------------------------------------------------------------------------------------
 
 
-# how packages call a family: glmnet's argument, glum's name, statsmodels' model
+# names of a family: glmnet's argument, glum's name, statsmodels' model
 _NAMES = {
     "gaussian": ("", "normal", "OLS"),
     "bernoulli": ("family='binomial', ", "binomial", "GLM(family=Binomial())"),
@@ -232,7 +232,7 @@ def _arguments(settings: Mapping[str, float]) -> str:
 
 
 def _vector(value: float, intercept: bool) -> str:
-    """statsmodels penalises the constant too, unless its own weight is 0."""
+    """statsmodels also penalises the constant, unless the weight of the constant is 0."""
     if intercept:
         return f"[0, {value:.12g}, ...]"
     return f"{value:.12g}"
@@ -315,7 +315,7 @@ def _per_observation(
 
 
 def _take(given: dict[str, float], *names: str, default: float | None = None) -> float:
-    """The first of these settings, which is then used up."""
+    """Return the first of these settings and remove it."""
     for name in names:
         if name in given:
             value = given.pop(name)

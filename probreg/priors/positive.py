@@ -1,7 +1,7 @@
 """Priors on positive nuisance parameters such as the noise scale sigma.
 
-Each states its density in the parameter v itself. Methods that maximise or approximate work on u = log v, where the
-default prior p(v) ∝ 1/v is flat; `slopes` are the derivatives there, of log p(v) + u (the change of variable counted).
+Each prior defines its density over the parameter v. Methods that maximise or approximate use u = log v, where the
+default prior p(v) ∝ 1/v is flat; `slopes` are derivatives of log p(v) + u over u, which includes the change of variable.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ Array = np.ndarray
 
 
 class LogTerms(NamedTuple):
-    """log p(v) + log v = constant + rise u - bend u^2 / 2 - weight v^power - tail log(1 + v^2 / square), u = log v; compiled code has it too."""
+    """log p(v) + log v = constant + rise u - bend u^2 / 2 - weight v^power - tail log(1 + v^2 / square), u = log v; compiled code uses it too."""
 
     rise: float = 0.0
     bend: float = 0.0
@@ -64,28 +64,28 @@ class AuxPrior(NamedSettings, ABC):
 
     name: ClassVar[str]
     proper: ClassVar[bool] = True
-    # printed with scale=, because other packages take another argument first
+    # printed with scale=, because other packages have another first argument
     names_scale: ClassVar[bool] = False
 
     @classmethod
     def from_text(cls, text: str) -> "AuxPrior":
-        """The prior that a text such as "half_normal(2)" describes."""
+        """Return the prior that a text such as "half_normal(2)" describes."""
         return AUX_PRIORS.parse(text)
 
     @property
     def support(self) -> tuple[float, float]:
-        """The ends between which the density is positive."""
+        """The ends of the interval where the density is positive."""
         return 0.0, np.inf
 
     @property
     def has_bounded_support(self) -> bool:
-        """Return whether the support ends inside (0, inf), where a mode may lie on the edge."""
+        """Return whether the support ends inside (0, inf), where a mode may be at an end."""
         low, high = self.support
         return low > 0 or high < np.inf
 
     @property
     def powers(self) -> tuple[float, float]:
-        """a and b where v p(v) falls as v^a towards 0 and as v^-b towards infinity; inf where it falls faster than any power.
+        """Return a and b such that v p(v) falls as v^a towards 0 and as v^-b towards infinity; inf if it falls faster than any power.
 
         >>> HalfCauchy(2.0).powers, HalfNormal(2.0).powers, Reference().powers
         ((1.0, 1.0), (1.0, inf), (0.0, 0.0))
@@ -126,11 +126,11 @@ class AuxPrior(NamedSettings, ABC):
     def sample(self, rng: Generator, size: int) -> Array:
         """Draws (size,). DataError for an improper prior."""
 
-    # the name of PyMC's distribution, and the settings by its parameters, where it has one
+    # the name of PyMC's distribution, and the settings by its parameters, if PyMC has one
     in_pymc: ClassVar[tuple[str, Mapping[str, str]]]
 
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
-        """The named variable in the PyMC model that is open, one of each entry of its dims."""
+        """Add the named variable to the open PyMC model, with one entry for each entry of its dims."""
         import pymc as pm
 
         kind, parameters = self.in_pymc
@@ -139,7 +139,7 @@ class AuxPrior(NamedSettings, ABC):
 
 
 def _power_at(prior: AuxPrior, v: float, sign: float) -> float:
-    """The slope of log p(v) + log v over log v far out, times `sign`; inf where it still grows on the way to v^2."""
+    """The slope of log p(v) + log v over log v far out, times `sign`; inf if it still increases between v and v^2."""
     with np.errstate(all="ignore"):
         inner, outer = (
             sign * float(prior.slopes(np.float64(w))[0]) for w in (v, v * v)
@@ -160,7 +160,7 @@ def _improper() -> DataError:
 class Reference(AuxPrior):
     """The reference prior p(v) ∝ 1/v, flat in log v and improper: the default of a noise scale.
 
-    Under it, and flat priors of the coefficients, a Gaussian posterior is the classical t.
+    With flat priors of the coefficients, a Gaussian posterior is then the classical t.
 
     Examples
     --------
@@ -190,7 +190,7 @@ class Reference(AuxPrior):
 
 
 class HalfPrior(AuxPrior):
-    """v = scale |r|, r of a standard density f that is symmetric about 0."""
+    """v = scale |r|, where r has a standard density f that is symmetric about 0."""
 
     scale: float
     standard_log_prob: Any
@@ -231,7 +231,7 @@ class HalfNormal(StandardNormal, HalfPrior):
 
 
 class HalfT(StandardStudent, HalfPrior):
-    """v = scale |t|, t Student-t on nu degrees of freedom."""
+    """v = scale |t|, where t is Student-t on nu degrees of freedom."""
 
     nu: float
 

@@ -1,4 +1,4 @@
-"""A prior of the share of the variance that the columns explain, R², in place of one of each coefficient."""
+"""A prior of R², the share of the variance that the columns explain, in place of priors of single coefficients."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.positive import AUX_PRIORS, BetaPrimeDensity
 
-# Beyond these the scale of a signal runs over more powers of ten than there are numbers, and no sampler comes home.
+# Beyond these limits the scale of a signal ranges over more powers of ten than floats do, and samplers do not converge.
 Shape = Annotated[float, Number(0.01, 1e4, (0.01, 1e4), "a number from 0.01 to 10000")]
 
 
@@ -32,9 +32,9 @@ class BetaPrime(BetaPrimeDensity):
     Parameters
     ----------
     a : float
-        Of the Beta distribution, positive.
+        A parameter of the Beta distribution, positive.
     b : float
-        Of the Beta distribution, positive.
+        A parameter of the Beta distribution, positive.
     scale : float
         Positive, in units of the parameter.
 
@@ -77,9 +77,9 @@ class R2(DataDependentPrior):
     Parameters
     ----------
     a : float
-        Of the Beta distribution, positive.
+        A parameter of the Beta distribution, positive.
     b : float
-        Of the Beta distribution, positive.
+        A parameter of the Beta distribution, positive.
 
     References
     ----------

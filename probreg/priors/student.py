@@ -1,4 +1,4 @@
-"""The Student-t priors: they shrink small coefficients like a normal, and let large ones be."""
+"""The Student-t priors: they shrink small coefficients like a normal prior, and large ones hardly at all."""
 
 from dataclasses import KW_ONLY, dataclass
 from math import log1p

@@ -15,14 +15,14 @@ from probreg.registry import finite_number, split_assignments
 PriorLike = Prior | str | Mapping[Key, Prior | str]
 
 # beta_j ~ N(0, (2.5 sd(y) / sd(x_j))^2), sd(y) = 1 without a noise scale, divisors N - 1: the default of rstanarm for
-# coefficients (Gabry & Goodrich, vignette "Prior Distributions for rstanarm Models", 2020), and but for the divisor Bambi's.
+# coefficients (Gabry & Goodrich, vignette "Prior Distributions for rstanarm Models", 2020), and also Bambi's except for the divisor.
 WEAK_FACTOR = 2.5
 WEAK = PRIORS.presets["weak"] = Normal(WEAK_FACTOR, scaled=True)
 AuxLike = Mapping[str, float | str | AuxPrior] | str
 
 
 def read_prior(spec: PriorLike) -> Any:
-    """A prior, or priors by column, with each text replaced by the prior that it describes.
+    """Return a prior, or priors by column, where each text is replaced by the prior that it describes.
 
     >>> read_prior({"x": "weak", "z": "normal(2)"})["x"]
     Normal(scale=2.5, location=0.0, precision_matrix=None, sigma_units=False, scaled=True)
@@ -36,7 +36,7 @@ def read_prior(spec: PriorLike) -> Any:
 
 
 def read_aux(spec: AuxLike) -> dict[str, Any]:
-    """Numbers and priors of nuisance parameters, with each text replaced by the prior that it describes.
+    """Return numbers and priors of nuisance parameters, where each text is replaced by the prior that it describes.
 
     >>> read_aux({"sigma": "half_normal(2)"}), read_aux("sigma=1.5")
     ({'sigma': HalfNormal(scale=2.0)}, {'sigma': 1.5})
@@ -54,7 +54,7 @@ def read_aux(spec: AuxLike) -> dict[str, Any]:
 
 
 def parse_prior(text: str) -> Prior | dict[Key, Prior]:
-    """A prior for every column but the intercept, or one by column.
+    """Return a prior for every column except the intercept, or priors by column.
 
     >>> parse_prior("student(2.5, nu=4)")
     StudentT(scale=2.5, nu=4.0, location=0.0, sigma_units=False, scaled=False)
@@ -89,7 +89,7 @@ def _parse_text(text: str) -> Any:
 
 
 def parse_aux(text: str) -> dict[str, float | AuxPrior]:
-    """Nuisance parameters: a number fixes one, a prior makes it unknown.
+    """Return nuisance parameters: a number fixes one, a prior makes it unknown.
 
     >>> parse_aux("sigma=half_normal(2)")
     {'sigma': HalfNormal(scale=2.0)}

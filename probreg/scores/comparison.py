@@ -268,7 +268,7 @@ def compare_scores(
     # d_i = S_1i - S_2i: mean d -+ t_(n - 1) (sum_i (d_i - mean d)^2 / (n - 1) / n)^(1/2).
     error = half = np.inf
     if n > 1:
-        # se(mean d) = sd(d) / n^(1/2), the rows being a random sample.
+        # se(mean d) = sd(d) / n^(1/2) if the rows are a random sample.
         error = float(np.sqrt(w @ (d - mean) ** 2 / (n - 1) / n))
         # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
         half = float(stdtrit(n - 1, (1 + prob) / 2)) * error

@@ -1,4 +1,4 @@
-"""Decompositions of a mean score, with a known truth or from forecasts and outcomes alone."""
+"""Decompositions of a mean score, with a known truth or only from forecasts and outcomes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

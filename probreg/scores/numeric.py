@@ -92,7 +92,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     Raises
     ------
     DataError
-        Without a mean (df <= 1), where it is infinite.
+        If there is no mean (df <= 1), so that the score is infinite.
 
     References
     ----------

@@ -46,7 +46,7 @@ def read_scored(y: Any, p: Any) -> Scored:
 
 
 def columns_by_name(values: Any) -> Any:
-    """Return a table as a mapping from names to columns, and anything else as it is.
+    """Return a table as a mapping from names to columns, and other values unchanged.
 
     >>> import pandas as pd
     >>> {name: list(column) for name, column in columns_by_name(pd.DataFrame({"a": [1.0, 2.0]})).items()}

@@ -25,7 +25,7 @@ class Rule(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     proper: ClassVar[Literal["strictly", "weakly", "no"]]
-    # of the two-class score, where one probability of one event is given
+    # for the two-class score, if only the probability of the event is given
     pair: ClassVar[float] = 1.0
 
     @abstractmethod
@@ -224,7 +224,7 @@ def spherical(y: Any, p: Any) -> Array:
 
 
 def zero_one(y: Any, p: Any) -> Array:
-    """The zero-one loss: 1 when the most probable outcome is not the one that happened, 0 when it is.
+    """The zero-one loss: 1 if the most probable outcome did not happen, 0 if it did.
 
     It is 1 - 1/t when t share the first place. Proper, not strictly: 0.51 and 0.99 are worth the same.
 

@@ -116,7 +116,7 @@ def table(
     Raises
     ------
     DataError
-        For a name in keep, rename or covariance that is none of the table.
+        For a name in keep, rename or covariance that is not in the table.
     Incompatible
         Where a fit has no such intervals, covariance or ratios.
 

@@ -31,7 +31,7 @@ def table_one(
 ) -> Table:
     """Return the table of a sample: mean (sd) or median [quartiles] of numbers, count (%) of levels, and missing values, by group.
 
-    Percentages are of the rows with a value. Rows without a value of `by` are in no group, but in "all".
+    Percentages refer to the rows with a value. Rows without a value of `by` are only in "all".
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class ModelEstimator(BaseEstimator):
 
     @abstractmethod
     def likelihood_for(self, response: Array) -> Likelihood:
-        """The likelihood of this response. Incompatible where it is not one of this kind of estimator."""
+        """The likelihood of this response. Incompatible if it does not fit this kind of estimator."""
 
     def _fit_rows(self, X: Any, y: Array, weights: Array | None, response: str) -> Fit:
         """Fit the model to validated rows and weights."""

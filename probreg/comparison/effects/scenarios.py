@@ -57,7 +57,7 @@ class Population:
     codes: Mapping[str, Array] = field(default_factory=dict)
     # means at moved rows, which contrasts share
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
-    # these are the rows of the design as they are, with its matrix
+    # these are the unchanged rows of the design, with its matrix
     as_fitted: bool = False
     # (n,) of rows of the model the units in each row, copies or trials, independent of one another
     units: Array | None = None
@@ -70,7 +70,7 @@ class Population:
     @cached_property
     def here(self) -> AverageMean:
         """The mean at these rows."""
-        if not self.table:  # an intercept alone reads nothing
+        if not self.table:  # a model of an intercept only reads no variables
             return AverageMean(self.quantity, np.ones((self.n, 1)), self.offset)
         if self.as_fitted:
             return self._mean_of(self.design)
@@ -378,7 +378,7 @@ def row_groups(population_rows: Population, by: Sequence[str]) -> list[RowGroup]
 
 
 def _places_of_levels(rows: Population, name: str) -> dict[Any, int]:
-    """The place of each level of a category in its declared order; none of a number."""
+    """The place of each level of a category in its declared order; empty for a number."""
     declared = getattr(rows.table[name], "categories", ())
     levels = categories(rows.design).get(name) or declared
     return {level: place for place, level in enumerate(levels)}

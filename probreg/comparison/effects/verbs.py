@@ -195,7 +195,7 @@ def comparisons(
     adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
         p-values of no difference and intervals with simultaneous coverage for all rows of the table; `p_unadjusted` is for each row
         alone. "single-step" uses the joint distribution of the contrasts. "tukey" uses the studentised range for all pairs of
-        levels of one variable (Tukey-Kramer where their standard errors differ), and the joint distribution where there are several
+        levels of one variable (Tukey-Kramer if their standard errors differ), and the joint distribution if there are several
         such families, as with `by`. For maximum likelihood, mixed models and
         smooth functions.
     prob : float

@@ -250,7 +250,7 @@ def hypothesis(
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
         The name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`. It replaces the fit's own and
-        leaves Wald's test alone.
+        leaves only Wald's test.
     groups : str or array (n,) or pair of these, optional
         For covariance="cluster", as in `fit.covariance`.
     lags : int, optional
@@ -258,7 +258,7 @@ def hypothesis(
     data : table, optional
         The table that has the column named by `groups`.
     adjust : {"holm", "bonferroni", "single-step"}, optional
-        For several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
+        For several equalities of a maximum likelihood fit: `estimates` get the p-value of each equality alone (p_unadjusted), the adjusted p_value, and
         simultaneous intervals. "single-step" uses their joint distribution.
 
     Returns
@@ -274,7 +274,7 @@ def hypothesis(
         Without an estimate.
     Incompatible
         For coefficients that are not identified, for equalities mixed with inequalities, and for several inequalities
-        of a point estimate; for `adjust` where there are no tests to adjust.
+        of a point estimate; for `adjust` if there are no tests to adjust.
 
     References
     ----------

@@ -87,7 +87,7 @@ class Hypothesis:
         return table.assign(df=[", ".join([f"{d:g}" for d in t.df]) for t in tests])
 
     def __getitem__(self, name: str) -> Test:
-        """Return the test of that name; raise KeyError with the available names."""
+        """Return the test of this name; raise KeyError with the available names."""
         if name not in self.tests:
             raise KeyError(
                 f"no test is called {name!r} here; there are: {', '.join(self.tests) or 'none'}"
@@ -213,7 +213,7 @@ def is_unidentified(fit: Fit, L: Array) -> Array:
 def wald(
     restrictions: Restrictions, beta: Array, V: ParameterCovariance, df: float | None
 ) -> list[Test]:
-    """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
+    """Chi-square, and F if there are degrees of freedom; for one restriction also the signed root."""
     gap = restrictions.L @ beta - restrictions.r
     q = restrictions.q
     try:

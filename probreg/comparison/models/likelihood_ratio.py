@@ -80,7 +80,7 @@ class _Candidate(NamedTuple):
 
 
 def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ...]]:
-    """Return the tests, a row for each fit but the smallest, and notes. Incompatible if two neighbours are not nested."""
+    """Return the tests, a row for each fit except the smallest, and notes. Incompatible if two neighbours are not nested."""
     import pandas as pd
 
     if len(fits) < 2:

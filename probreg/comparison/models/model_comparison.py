@@ -121,8 +121,8 @@ class ModelComparison(PrintsTable):
 
     Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
     log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum
-    likelihood; with effects that vary by a group the marginal likelihood of Evidence(criterion="ML"), without AICc); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
-    elpd_diff from the best and the SE of that paired difference; p_loo, the optimism of the in-sample score; weight
+    likelihood; with effects that vary by a group the marginal likelihood of Evidence(criterion="ML"), without AICc); log_evidence if it is exact (after Evidence at the scales that maximise it); elpd_loo and its SE;
+    elpd_diff from the best and the SE of this paired difference; p_loo, the optimism of the in-sample score; weight
     by stacking; heldout and its SE; loo, the method of leave-one-out.
 
     `tests`, if `test` was given: a DataFrame with fit, against, statistic, df, p and p_chi2.
@@ -185,7 +185,7 @@ def compare_models(
     test : {"lr"}, optional
         Likelihood ratio tests of nested maximum likelihood fits, each against the next smaller one, in `tests`. With effects by
         group all are by ML, or by REML with the same flat columns. A standard deviation of zero is on the boundary, where the ratio
-        is half chi-square(df - 1) and half chi-square(df); p_chi2 is from chi-square(df) alone.
+        is half chi-square(df - 1) and half chi-square(df); p_chi2 is from chi-square(df) only.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 

@@ -128,7 +128,7 @@ def _assign_folds(
 
 
 def held_out_losses(path: PathSolution, rows: Design, loss: LossName) -> Array:
-    """(S, n) losses of other rows at every mode of a path; nan where there is no mode.
+    """(S, n) losses of other rows at every mode of a path; nan without a mode.
 
     >>> from probreg.priors import Normal
     >>> from probreg.inference import mode_path
@@ -145,8 +145,8 @@ def held_out_losses(path: PathSolution, rows: Design, loss: LossName) -> Array:
 
 
 def losses_by_fold(solution: PathSolution, fold: Array, loss: LossName) -> Array:
-    """(S, n) losses of each row at the modes without its fold; nan where there is none. Folds share the curvature of smooth
-    likelihoods and the moments of Gaussian rows if possible; otherwise, and where a mode is in doubt, each fold is fitted alone."""
+    """(S, n) losses of each row at the modes without its fold; nan without a mode. Folds share the curvature of smooth
+    likelihoods and the moments of Gaussian rows if possible; otherwise, and if a mode is in doubt, each fold is fitted alone."""
     model = solution.base
     losses = np.full((len(solution.scales), model.design.n), np.nan)
     doubt = np.ones((len(losses), int(fold.max()) + 1), bool)

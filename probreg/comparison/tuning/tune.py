@@ -220,7 +220,7 @@ def path(
     n: Count = 100,
     progress: Flag | None = None,
 ) -> RegularisationPath:
-    """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
+    """Return the mode of a model at each scale of its prior, each started from the previous one: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
     maximum likelihood. The grid of a prior with kinks starts at the scale where the first coefficient leaves its

@@ -41,7 +41,7 @@ FORMATS = {
     ".tsv.gz": "tsv",
 }
 _NUMBERS_OF_BATCH = 2**20  # numbers in a batch: 8 MB
-_SMALLEST = 2**14  # rows in a batch, but for the last
+_SMALLEST = 2**14  # minimum of rows in a batch, except in the last
 _CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 

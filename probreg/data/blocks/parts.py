@@ -162,7 +162,7 @@ def pass_over(
     def pass_over_part(number: int, part: Any) -> PartsPass:
         tally = Tally()
         total, done = None, 0
-        # sums over a block use threads of their own
+        # sums over a block use other threads
         with (
             one_blas_thread(),
             progress_bar(f"{name}, rows", rows, show=progress) as bar,

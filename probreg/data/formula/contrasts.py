@@ -1,7 +1,7 @@
 """Coding of the factors of a formula: the columns of a factor with and without the constant, and the choice for each term.
 
 A term `g:h` with an intercept but without main effects spans columns that other terms already have; `code_terms` gives each term the
-columns that are new, so that no column is a combination of others by its coding alone.
+columns that are new, so that the coding does not make a column a combination of others.
 """
 
 import itertools
@@ -62,7 +62,7 @@ def _treatment(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:
 
 
 def _sum(levels: list[Any]) -> tuple[list[str], Array]:
-    """Each level but the last against the mean of all levels."""
+    """Each level except the last against the mean of all levels."""
     matrix = np.eye(len(levels), len(levels) - 1)
     matrix[-1] = -1.0
     return [f"S.{level}" for level in levels[:-1]], matrix
@@ -109,7 +109,7 @@ def code_terms(
 ) -> list[list[Coding]]:
     """For each term, return the products of factors that add new columns to the earlier terms, with the coding of each factor.
 
-    A factor that spans the constant is 1 + its reduced columns: a term is the sum of products of these, less the products of earlier
+    A factor that spans the constant is 1 + its reduced columns: a term is the sum of products of these, minus the products of earlier
     terms; then reduced:rest + rest is written as full:rest (Wilkinson & Rogers 1973).
 
     >>> code_terms([(), ("g",), ("g", "h")], ["g", "h"])

@@ -63,7 +63,7 @@ class TermFunction:
     def range_in(self, design: Design) -> Array:
         """Return the smallest and largest input (2, d) of the rows, or of the basis if the rows are unknown.
 
-        DataError if neither is known.
+        DataError if both are unknown.
         """
         points = self.points_of(design)
         if len(points):
@@ -330,7 +330,7 @@ def _written_terms(design: Design) -> Iterator[tuple[str, list[str]]]:
 def _term_of(column: str, written: Sequence[Sequence[str]]) -> str:
     """Return the term of a column: the term with exactly its name, or the term with most factors, each with its level or part in brackets.
 
-    A level may have brackets and colons of its own, so that `g[T.b]:h[T.c]` could be one of `g` as well as of `g:h`. An interaction
+    A level may contain brackets and colons, so that `g[T.b]:h[T.c]` could be one of `g` as well as of `g:h`. An interaction
     without its main effects has columns of some of its factors too.
     """
     matches = [term for term in written if column == ":".join(term)]

@@ -1,1 +1,1 @@
-"""Terms of a formula with bases and priors of their own: smooths, processes and varying effects."""
+"""Terms of a formula with their own bases and priors: smooths, processes and varying effects."""

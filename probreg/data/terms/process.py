@@ -48,7 +48,7 @@ class ProcessTerm:
     inputs : tuple of str
         The inputs of the covariance function, as written.
     settings : mapping
-        The stated settings of the basis but its range: `tol`, `size`, `half_width`.
+        The stated settings of the basis except its range: `tol`, `size`, `half_width`.
     """
 
     key: str

@@ -444,7 +444,7 @@ class BasisTerm:
     """The columns of one term, or of one of its functions, by name: columns with a flat prior, and blocks that share a scale.
 
     `short` is the term without its options, which priors may use as its name. `labels` of the blocks are the term, with a
-    distinguishing part if there are several. `levels` are the levels of `by=`, each with a function of its own.
+    distinguishing part if there are several. `levels` are the levels of `by=`, each with a separate function.
     """
 
     name: str

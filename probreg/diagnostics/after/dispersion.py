@@ -296,7 +296,7 @@ def _groups_of_equal_weight(value: Array, groups: int, w: Array) -> Array:
     """Return groups 0, 1, ... of about equal weight in the order of the values, equal values together."""
     level, place = np.unique(value.round(12), return_inverse=True)
     weight = np.bincount(place, w, len(level))
-    # The place of a value is the weight below it and half of its own, over W; its group is floor(G place).
+    # The place of a value is (weight of smaller values + half of its own weight) / W; its group is floor(G place).
     middle = (np.cumsum(weight) - weight / 2) / weight.sum()
     cut = np.minimum((middle * groups).astype(int), groups - 1)
     return np.unique(cut, return_inverse=True)[1][place]

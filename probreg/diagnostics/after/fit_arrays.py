@@ -55,11 +55,11 @@ Array = np.ndarray
 
 
 class Influence(NamedTuple):
-    """Measures of the change without one observation of each row; nan if the row alone determines its own fit."""
+    """Measures of the change without one observation of each row; nan if only this row determines its fit."""
 
     leverage: Array  # (S, n), tr G_i W_i; weighted by frequencies they sum to the effective number of coefficients
     internal: Array  # (S, n), u^2 / (dispersion (1 - h)), their mean over predictors when m > 1; nan by the observed information
-    sigma: Array  # (S, n), the estimate of sigma without the row in units of the one with it; 1 if it is not estimated
+    sigma: Array  # (S, n), the estimate of sigma without the row, relative to the estimate with it; 1 if sigma is not estimated
     change: Array  # (S, n, k), phi - phi_(i)
     cook: Array  # (S, n), (phi - phi_(i))' A (phi - phi_(i)) / (k dispersion)
     covariance: Array  # (S, k, k), A^-1 times the dispersion
@@ -101,7 +101,7 @@ class FitArrays:
 
     @cached_property
     def influence(self) -> Influence:
-        alone = 1e-10  # 1 - leverage below which a row alone decides its own fit, and cannot be left out
+        alone = 1e-10  # with a smaller 1 - leverage only this row determines its fit, and it cannot be left out
         m, k = self.Z.shape[1:]
         A, covariance, hat = self.hat
         # s~_i by the Sherman-Morrison-Woodbury formula; no row of weight 0 can be left out
@@ -278,7 +278,7 @@ def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
 
 StatisticOfDataSets = Callable[[FitArrays], Array]  # of S data sets, (S,)
 FEW_OBSERVATIONS = 500  # up to this number of observations null distributions are drawn; with more the asymptotic ones apply
-# after so many data sets (the data among them), enough exceed the statistic
+# (number of data sets, including the data; number of them above the statistic that is enough to stop)
 _LOOKS = ((200, 20), (2000, 20), (5000, 0))
 LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can resolve
 

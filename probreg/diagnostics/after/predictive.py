@@ -57,7 +57,7 @@ class Statistic(NamedTuple):
     It is one that the model does not fit by construction: the skewness of Gaussian residuals, not their mean. `value` maps the
     response, (S, n) or (S, n, K) of replicates and (1, n) or (1, n, K) of data, its mean (S, n) or (S, n, K) and the nuisance
     parameters (S, 1), with the trials (n,) of rows that count them and the "variance" of counts, to (S,), or to (1,) if it
-    depends on y alone.
+    depends only on y.
     """
 
     name: str
@@ -268,7 +268,7 @@ def _replicate_blocks(fit: Fit, design: Design) -> Iterator[tuple[Array, Array, 
     likelihood = model.likelihood
     flat = fit.solution.posterior.flat
     count = int(np.clip(most_numbers // design.n, fewest, _REPLICATES))
-    # draws recur where there are fewer
+    # draws are repeated if there are fewer
     chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
     rng = np.random.default_rng([fit.seed, 4])
     parts = min(count, 1 + count * design.n // block_size)
@@ -337,7 +337,7 @@ def require_loo(fit: Fit, *, continuous: bool = False) -> None:
 
 @DIAGNOSTICS.register
 class LeaveOneOutDiagnostic(Diagnostic):
-    """Reports observations with a Pareto shape k above ArviZ's limit (0.7, less for few draws), for which leave-one-out by weights
+    """Reports observations with a Pareto shape k above ArviZ's limit (0.7, or less for few draws), because leave-one-out by weights
     and the expected log predictive density (elpd) are unreliable."""
 
     name = "loo"
@@ -356,7 +356,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
             sentence = f"no influential rows, Pareto k at most {k.max():.2f}. {score}"
             return self.report(sentence, statistic=k.max())
         order = bad[np.argsort(-k[bad])]
-        # the label of the row behind every observation
+        # the label of the row of every observation
         design = fit.model.design
         names = design.row_names[design.row_of_observations][order]
         listed = [f"{n} ({k[i]:.2f})" for n, i in zip(names, order)]

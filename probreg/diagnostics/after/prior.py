@@ -62,7 +62,7 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
 
 
 def _log_weights(log_w: Array, log_density: Array) -> Array:
-    """Logarithms of importance weights (S,) up to a constant, their largest ones Pareto-smoothed where there are enough of them."""
+    """Logarithms of importance weights (S,) up to a constant, with the largest ones Pareto-smoothed if there are enough of them."""
     if len(log_w) < FEWEST:
         return log_w - log_w.max()
     from arviz_stats.base import array_stats

@@ -134,7 +134,7 @@ class RankCheck(Check):
     def _report_more_columns_than_rows(
         self, model: Model, n_dependent: int
     ) -> list[Finding]:
-        """Return one finding if columns outnumber rows by so many that equations between them would not help."""
+        """Return one finding if there are many more columns than rows, so that equations between columns would not help."""
         design = model.design
         free = np.flatnonzero(~model.joint.informative)
         names = tuple(design.columns[j] for j in free)

@@ -203,7 +203,7 @@ class Conformal:
         """
         design = design_at(self.fit.model, data, offset, trials=trials)
         if data is not None and design.recipe.grouped:
-            # rows of other groups are not exchangeable with those that calibrate
+            # rows of other groups are not exchangeable with the calibration rows
             like = "conformal intervals are for rows like the calibration rows"
             refuse_unseen(design, design.recipe.groups_at(data), like)
         with progress_bar("conformal, blocks of rows") as bar:
@@ -341,7 +341,7 @@ class JackknifePlus(ConformalMethod):
     name = "jackknife+"
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Conformal:
-        alone = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
+        alone = 1e-10  # with a smaller 1 - leverage there is no estimate without the row, up to rounding
         if unseen is not None:
             raise Incompatible(
                 "the jackknife+ uses the rows of the fit; use kind='split' with data="
@@ -546,7 +546,7 @@ def conformal(
     data : table or array (n, q), optional
         Rows that the fit has not used: a split then needs no refit.
     y : array (n,), optional
-        Their response (successes of `trials`); by default the column of that name in `data`.
+        Their response (successes of `trials`); by default the column of this name in `data`.
     offset : array (n,), optional
         Offset of each row of `data`.
     trials : array (n,), optional

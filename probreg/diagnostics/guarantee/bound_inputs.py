@@ -181,7 +181,7 @@ def read_range(
             f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g})"
         )
     for end, extreme in zip((lo, hi), (y.min(initial=np.inf), y.max(initial=-np.inf))):
-        # an end that one row has to the last digit, and that has more than six of them, was not known before that row
+        # an end that equals the value of a row and has more than six digits was not known before this row
         if end == extreme and end != float(f"{end:.6g}") and np.sum(y == end) == 1:
             raise DataError(
                 f"y_range ends at {end!r}, the most extreme {name} here: {_FROM_SAMPLE.format(name=name)}"

@@ -131,7 +131,7 @@ def guarantee(
     data : table or array (n, q), optional
         Rows that the fit has not used: the hold-out bound then needs no refit.
     y : array (n,), optional
-        Their response; by default the column of that name in `data`.
+        Their response; by default the column of this name in `data`.
     holdout : float, optional
         The random share of rows that the refit leaves out, by default 0.5; not with `data`.
     loss : str, optional
@@ -144,7 +144,7 @@ def guarantee(
         fixed before the rows.
     row_norm : float, optional
         r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
-        root mean square of these scales. Covariance functions with an end know theirs. For the lasso it is the largest |x_ij|,
+        root mean square of these scales. For covariance functions with an upper limit of k(x, x) it is not needed. For the lasso it is the largest |x_ij|,
         each in units of its prior's scale over the mean of these scales.
     draws : int
         Number of posterior draws for the PAC-Bayes bound.

@@ -107,9 +107,9 @@ class Ball:
     lam: float  # of the mean loss
     norm: float  # ||f|| of the fit
     size: float  # tr K of the rows
-    r: float | None  # sup sqrt(k(x, x)), where it is known before the rows
+    r: float | None  # sup sqrt(k(x, x)), if it is known before the rows
     B: float  # |y - offset| <= B
-    epsilon: float | None  # of the loss that is minimised; None where it is squared
+    epsilon: float | None  # of the minimised loss; None for squared loss
 
     @property
     def radius(self) -> float:
@@ -123,7 +123,7 @@ class Ball:
         return float((at_zero / self.lam) ** (1 / self.power))
 
     def bounds(self, **arguments: Any) -> dict[str, Bound]:
-        """Return the bound by the rows, and the one by r if it is known."""
+        """Return the bound by the rows, and the bound by r if it is known."""
         bounds = {"trace of the rows": kernel(**arguments, trace=self.size)}
         if self.r is not None:
             bounds[f"r = {self.r:.4g}"] = kernel(**arguments, row_norm=self.r)
@@ -341,7 +341,7 @@ def _ball(inputs: BoundInputs) -> Ball:
 
 
 def _l1_ball(inputs: BoundInputs, beta: Array, B: float) -> L1Ball:
-    """Return the ball of the lasso, or the one of `radius=` where the constraint does not bind, so that lam = 0."""
+    """Return the ball of the lasso, or the ball of `radius=` if the constraint does not bind, so that lam = 0."""
     design = inputs.design
     lam = 0.0
     unit = np.ones(len(beta))

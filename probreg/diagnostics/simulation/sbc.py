@@ -91,7 +91,7 @@ def simultaneous_band(positions: Array, n: int, prob: float) -> tuple[Array, Arr
     ([15, 39, 65], [35, 61, 85])
     """
     tails = _tails(positions, n)
-    # Bonferroni's bound lies between, a point alone is the most
+    # a single point gives the upper limit; Bonferroni's bound lies between the limits
     lower_level = 0.0
     upper_level = 1.0 - prob
     # Bisection for the largest gamma such that the band {k: tail(k) >= gamma} contains all counts with probability prob.

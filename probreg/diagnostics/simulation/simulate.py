@@ -128,7 +128,7 @@ def simulate_response(
 
 
 def chosen_method(model: Model, method: str | Method) -> Method:
-    """Return the method of fits of this model to simulated data, for "auto" the one that it chooses."""
+    """Return the method for fits of this model to simulated data; "auto" is resolved to the method that it chooses."""
     chosen = METHODS.resolve(method)
     return chosen.choose(model)[0] if isinstance(chosen, Auto) else chosen
 

@@ -132,7 +132,7 @@ class Conjugate(Method):
             # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
             a = a0 + power / 2
             b = b0 + given.rss / 2
-            # the columns alone do not reproduce the response (see `improper_noise`), but at the location of their prior they may
+            # the columns do not reproduce the response (see `improper_noise`), but with the location of their prior they may
             if b <= rounding * float(np.square(moments.factor[:, -1]).sum()):
                 raise Incompatible(
                     f"conjugate: the posterior is improper. The locations of the priors reproduce the response exactly, "

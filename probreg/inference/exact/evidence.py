@@ -330,7 +330,7 @@ class Evidence(Method):
         else:
             stat = "log_evidence"
         found_scales = problem.found(top)
-        # with Gaussian noise and unknown scales of effects by group alone, errors are
+        # with Gaussian noise and only scales of effects by group unknown, errors are
         # conditional, as in REML
         effects_alone = (
             problem.exact

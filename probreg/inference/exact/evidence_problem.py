@@ -299,7 +299,7 @@ class EvidenceProblem:
 
     @cached_property
     def separation(self) -> Separation | None:
-        """The separation of the response by flat columns, whatever the scales are; None if
+        """The separation of the response by flat columns, for any scales; None if
         there is none, or if columns change with the hyperparameters.
 
         An exact check decides it if the coefficients at the start look like divergence.
@@ -363,7 +363,7 @@ class EvidenceProblem:
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         """Return the maximum of the evidence; raise an error if there is none."""
-        rounds = 5  # searches, each with anchors chosen at the end of the one before
+        rounds = 5  # searches, each with anchors chosen at the end of the previous one
         tie = 1e-7  # tolerance of the evidence, within which the maximum with a scale of zero is preferred
         settled_change = 1e-4  # tolerance of the logs between two of them
         max_serial = 400  # coordinates above which a second BLAS thread is faster
@@ -759,7 +759,7 @@ class EvidenceProblem:
 def limit_of_separation(model: Model, found: Separation) -> Model:
     """Return the model of the limit of a separated likelihood.
 
-    The separated rows reach their limit whatever the other coefficients are, so they are
+    The separated rows reach their limit for any values of the other coefficients, so they are
     left out. One coefficient of each direction along which the limit is constant has a
     proper prior, which is then independent of the others and does not change their
     evidence.

@@ -135,7 +135,7 @@ class DenseGaussianSums:
         return H, half, penalised + noise * self._rest
 
     def latent_factor(self, H: Arrow, roots: ArrowRoots, noise: Array) -> Arrow:
-        """Return H of the columns with a prior alone, which enters the profiled likelihood (ML)."""
+        """Return H of only the columns with a prior, for the profiled likelihood (ML)."""
         scale = np.sqrt(noise)[:, None] * roots.diagonal()
         return self.reduce(self.before, scale, np.zeros_like(scale))[0]
 

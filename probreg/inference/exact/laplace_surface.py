@@ -455,7 +455,7 @@ class LaplaceSurface(EvidenceSurface):
         return xt, (a, c + of_priors)
 
     def _integrated_part(self, roots: ArrowRoots, parts: Parts) -> Parts:
-        """M' of columns at the one node, over the integrated coordinates."""
+        """M' of columns at the single node, over the integrated coordinates."""
         a, c = roots.map_back(*parts)
         return a, c[: self._inner]
 

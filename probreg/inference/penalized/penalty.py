@@ -69,7 +69,7 @@ class KinkedPenalty:
 
     @cached_property
     def corners(self) -> Array:
-        """(k,) bool: coordinates with a kink of their own; a line rarely meets the kink of a larger group."""
+        """(k,) bool: coordinates with a separate kink; a line rarely meets the kink of a larger group."""
         return self.has_kink & (np.bincount(self.label)[self.label] == 1)
 
     @cached_property

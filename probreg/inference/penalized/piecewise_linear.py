@@ -321,7 +321,7 @@ def _without_combinations(model: Model, U: Array) -> Array:
     dropped = (
         moments.rank if len(flat) == p else rank_of(triangular(moments.R[:, flat]))
     ).dropped
-    if dropped:  # a column far from zero is a combination of the intercept up to rounding, but its deviations U are not
+    if dropped:  # up to rounding a column far from zero is a multiple of the intercept, but its deviations U are not
         dropped = rank_of(triangular(U[:, flat])).dropped
     return np.setdiff1d(np.arange(p), flat[list(dropped)])
 

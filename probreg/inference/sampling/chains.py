@@ -148,7 +148,7 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
         return
     yield first, False
     while middle:
-        # the next would be cut short, so this one takes the remainder
+        # the next window would be too short, so this window takes the remainder
         length = window if middle >= 3 * window else middle
         yield length, True
         middle = middle - length

@@ -226,7 +226,7 @@ def _scaled_entries(
 
 
 def _constant_of(prior: AuxPrior) -> float:
-    """Return log p(v) + log v less its terms."""
+    """Return log p(v) + log v minus its terms."""
     assert prior.log_terms is not None  # checked by callers
     return float(prior.log_prob(np.asarray(1.0))) - prior.log_terms.at_one
 

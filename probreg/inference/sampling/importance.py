@@ -48,7 +48,7 @@ from probreg.system.terminal import few_names, percent
 
 
 class SmoothedWeights(NamedTuple):
-    """Log weights (S,) with a smoothed tail, on the scale of the raw ones, and the shape k of that tail."""
+    """Log weights (S,) with a smoothed tail, on the scale of the raw weights, and the shape k of the tail."""
 
     log_weight: Array
     k: float

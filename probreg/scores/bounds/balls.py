@@ -58,7 +58,7 @@ def kernel(
     trace : float, optional
         tr K = sum_i k(x_i, x_i) of the rows.
     row_norm : float, optional
-        r, in the place of the trace.
+        r, in place of the trace.
     offset : float
         B; 0 of a class without an offset.
     delta : float
@@ -137,7 +137,7 @@ def l1(
     column_norm : float, optional
         c, of the rows.
     largest : float, optional
-        r, the largest |x_ij| there is, in the place of c.
+        r, the largest possible |x_ij|, in place of c.
     delta : float
         The largest probability that the bound fails.
 
@@ -197,7 +197,7 @@ def group(
     groups : int
         J.
     row_norm : float
-        r, the largest norm there is of the entries of a row in one group, known before the rows.
+        r, the largest possible norm of the entries of a row in one group, known before the rows.
     delta : float
         The largest probability that the bound fails.
 

@@ -159,7 +159,7 @@ def pseudo_dimension(
     """Pseudo-dimension d of predictions: R <= R^ + M sqrt(2 d log(2em / d) / m) + M sqrt(log(1 / delta) / 2m).
 
     The loss grows with |h - y|. A level set of it is where h is above y + s or below y - s, two thresholds a row: the
-    class divides the rows in at most (2em/d)^d ways. The textbook counts each threshold apart, (em/d)^(2d), and has
+    class divides the rows in at most (2em/d)^d ways. The textbook counts each threshold separately, (em/d)^(2d), and has
     M sqrt(4 d log(em/d) / m). With d of the class of losses itself it is M sqrt(2 d log(em/d) / m).
 
     Parameters
@@ -248,7 +248,7 @@ def kernel_complexity(
     Returns
     -------
     Bound
-        `empirical` is the mean of the draws, `value` its upper limit; vacuous where that is not below the closed form.
+        `empirical` is the mean of the draws, `value` its upper limit; vacuous if this is not below the closed form.
 
     Raises
     ------
@@ -324,7 +324,7 @@ def l1_complexity(
     Returns
     -------
     Bound
-        `empirical` is the mean of the draws, `value` its upper limit; vacuous where that is not below the closed form.
+        `empirical` is the mean of the draws, `value` its upper limit; vacuous if this is not below the closed form.
 
     Raises
     ------

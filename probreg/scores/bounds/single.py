@@ -1,4 +1,4 @@
-"""Bounds for one fit: by its stability, on rows kept apart from it, and for draws of a posterior."""
+"""Bounds for one fit: by its stability, on held-out rows, and for draws of a posterior."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -75,9 +75,9 @@ def stability(
     row_norm : float
         r = sup sqrt(k(x, x)), known before the rows.
     half_width : float
-        B, with |y| <= B for y as the model sees it: half of hi - lo where y is centred at the middle.
+        B, with |y| <= B for y in the model: half of hi - lo if y is centred at the middle.
     width : float, optional
-        M_c, hi - lo of clipped predictions; M_u where they are not clipped.
+        M_c, hi - lo of clipped predictions; M_u if they are not clipped.
     epsilon : float, optional
         eps of the epsilon-insensitive loss; squared loss without it.
     delta : float

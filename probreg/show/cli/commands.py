@@ -307,7 +307,7 @@ def fit_name(fit: Fit) -> str:
 def with_reference_fits(fit: Fit, prior: Any) -> dict[str, Fit]:
     """The fit after maximum likelihood and, for a posterior, after the mode under the same priors.
 
-    A mode without a stated `prior` is alone, unless it has effects by group, which have a maximum likelihood estimate too.
+    A mode without a stated `prior` is the only fit, unless it has effects by group, which also have a maximum likelihood estimate.
     """
     model = fit.stated_model
     smooths_alone = not prior and not model.design.recipe.grouped

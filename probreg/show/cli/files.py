@@ -128,7 +128,7 @@ def _read_text(
         if content.startswith(_GZIP):
             content = gzip.decompress(content)
         text = content.decode("utf-8-sig")
-        # newline=None also ends lines at "\r" alone, as pandas does
+        # newline=None also ends lines at a single "\r", as pandas does
         lines = io.StringIO(text, newline=None)
         head = next(csv.reader(lines, delimiter=separator), [])
         _check_head(head, name)

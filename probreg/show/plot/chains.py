@@ -237,7 +237,7 @@ def _count_codes(codes: Array, number: int) -> Array:
 
 
 def _chains(fit: Fit) -> Any:
-    """Return the groups of a fit, with the first parameters that all rows share, each as a variable of its own."""
+    """Return the groups of a fit, with the first parameters that all rows share, each as a separate variable."""
     import xarray as xr
 
     most = 12  # parameters in one picture

@@ -153,7 +153,7 @@ def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
 def _set_limits(ax: Any, rows: list[Array | None]) -> None:
     """Make room for every interval; mark zero by a line if it is near."""
     margin = 0.1  # share of the width left free at each side of the longest interval
-    near = 2.0  # zero is on the axis if it is within so many widths of the intervals
+    near = 2.0  # zero is on the axis if it is within this number of widths of the intervals
     ends = np.concatenate([[], *(row for row in rows if row is not None)])
     ends = ends[np.isfinite(ends)]
     if not len(ends):
@@ -245,7 +245,7 @@ def columns_to_draw(model: Model) -> Array:
 
 
 def _prior_draws(fit: Fit) -> Array:
-    """Return draws (draws, parameters) of the reported coefficients from their prior, nan for those that cannot be drawn."""
+    """Return draws (draws, parameters) of the reported coefficients from their prior, nan for parameters that cannot be drawn."""
     model = fit.model
     rng = np.random.default_rng(0)
     sigma = np.full(_DRAWS_OF_PRIOR, model.noise(fit.aux))

@@ -1,4 +1,4 @@
-"""Numbers behind the pictures: fitted values and predictive distributions at the rows of a fit, and rows where some variables vary.
+"""Numbers of the pictures: fitted values and predictive distributions at the rows of a fit, and rows where some variables vary.
 
 Rows with whole-number weights are repeated. Pictures show at most 2,000 observations and use at most 500 draws, both evenly
 spaced.
@@ -30,7 +30,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The row of the design behind each observation (n,), the response (n,) or (n, K), its fitted mean (n,) or class probabilities
+    """The row of the design of each observation (n,), the response (n,) or (n, K), its fitted mean (n,) or class probabilities
     (n, K), weights, the predictive distribution, and counts of each class (n, K), None for a numeric response."""
 
     rows: Array
@@ -228,7 +228,7 @@ class ReferenceGrid:
 def _groups_by_term(fit: Fit, names: Collection[str]) -> dict[str, Groups]:
     """Return "known" for the terms with grouping factors among `names`, and "typical", with effects of zero, for the others.
 
-    A variable of the mean is no grouping factor alone: it may vary beyond its known groups.
+    A variable of the mean is not only a grouping factor: it may vary beyond its known groups.
     """
     recipe = fit.model.design.recipe
     groups: dict[str, Groups] = dict.fromkeys(recipe.grouped, "typical")

@@ -245,7 +245,8 @@ def regret(
 
 def _guarantees(path: Run, comparator: ArrayLike) -> list[Guarantee]:
     """Return the guarantees of the run as if it had ended at each of at most 20 evenly spaced rounds."""
-    points = 20  # each is a run of its own: together they take ten times the run
+    # each is a separate run: together they take ten times as long as the run
+    points = 20
     X, y = path.rows()
     total = path.totals.rounds
     order = path.order[:total]

@@ -144,7 +144,7 @@ def few_ticks(ax: Any) -> None:
 
 
 def _wrap_text(text: str, letters: float) -> str:
-    """Wrap a text into lines of so many letters, keeping its line breaks."""
+    """Wrap a text into lines of this number of letters, and keep its line breaks."""
     return "\n".join(fill(line, max(int(letters), 12)) for line in text.splitlines())
 
 

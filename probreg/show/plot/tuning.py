@@ -123,7 +123,7 @@ def path(
 
 
 def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array:
-    """Return the columns with names, the one with the largest last value first."""
+    """Return the columns with names; the column with the largest last value is first."""
     size = np.nanmax(np.abs(curves), axis=0)
     if scale is not None:
         size = np.abs(curves[int(np.argmin(np.abs(np.log(scales / scale))))])

@@ -105,7 +105,7 @@ def report(
     predict : mapping or table, optional
         Rows to predict: a mapping from a name to its values, such as {"the launch": {"temperature": 31}}, or a table.
     data : table, optional
-        The table the formula was read from, where that was changed since, to draw curves along its variables.
+        The table of the formula, if it was changed since the fit, to draw curves along its variables.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -273,10 +273,10 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _check(fit: Fit) -> Iterable[Finding]:
-    """Return the checks of the model; none without rows."""
+    """Return the checks of the model; empty without rows."""
     return check(fit.model) if fit.model.design.n else ()
 
 
 def _diagnose(fit: Fit) -> Iterable[Finding]:
-    """Return the diagnostics; none of a pseudo-likelihood."""
+    """Return the diagnostics; empty for a pseudo-likelihood."""
     return () if fit.model.design.weight_kind == "sampling" else diagnose(fit)

@@ -257,7 +257,7 @@ def no_estimate(fit: Fit) -> str:
 def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, str, Array]:
     """Return c' beta for each outcome with the ends of its interval, (3, K), the kind of interval, and P(c' beta > 0) of a posterior, (K,).
 
-    A multiple of one coefficient has the interval of that coefficient; others have Wald's interval, or an interval of the posterior.
+    A multiple of one coefficient has the interval of this coefficient; others have Wald's interval, or an interval of the posterior.
     """
     s = fit.solution
     T = fit.model.likelihood.contrast_matrix
