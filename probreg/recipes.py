@@ -68,7 +68,7 @@ def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     **options
@@ -108,7 +108,7 @@ def ridge(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     scale : float or tuple of float, optional
@@ -181,7 +181,7 @@ def lasso(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     scale : float or tuple of float, optional
@@ -246,7 +246,7 @@ def elastic_net(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     scale : float or tuple of float, optional
@@ -316,7 +316,7 @@ def bridge(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     scale : float or tuple of float, optional
@@ -379,7 +379,7 @@ def bayesian_ridge(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     scaled : bool
@@ -425,7 +425,7 @@ def ard(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     scaled : bool
@@ -476,11 +476,11 @@ def kernel_ridge(
     Parameters
     ----------
     x : str or array (n, d) or (n,)
-        The inputs of the kernel, at most 5,000 distinct rows of the exact basis, or a formula of plain columns such as "y ~ x1 + x2".
+        The inputs of the kernel, at most 5,000 distinct rows of the exact basis, or a formula of plain columns ("y ~ x1 + x2").
     data : table or array (n,)
         The table that a formula reads, or the response y of an array.
     kernel : CovarianceFunction or str
-        A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults.
+        A function of `pr.kernels` (`pr.kernels.RBF(1.0)`) or the name of one with its defaults.
     lam : float, optional
         Positive: sigma^2 / tau^2, the variance of the noise over the variance of the process. Give `lam` or `radius`.
     radius : float, optional
@@ -615,7 +615,7 @@ def firth(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     likelihood : Likelihood or str
@@ -652,7 +652,7 @@ def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     **options
@@ -687,7 +687,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix, of two levels.
     **options
@@ -763,7 +763,7 @@ def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     **options
@@ -794,7 +794,7 @@ def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     **options
@@ -832,7 +832,7 @@ def gam(
     Parameters
     ----------
     x : str
-        A formula such as "y ~ g + s(x, by=g) + t2(lon, lat)".
+        A formula with smooth functions: "y ~ g + s(x, by=g) + t2(lon, lat)".
     data : table
         The table for the formula.
     df : float or mapping from str to float, optional
@@ -905,7 +905,7 @@ def quantile_regression(
     Parameters
     ----------
     x : str or array (n, q)
-        A formula such as "y ~ x1 + C(g)", or the matrix X.
+        A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     tau : float or sequence or array of float
@@ -956,7 +956,7 @@ def svr(
     Parameters
     ----------
     x : str or array (n, q)
-        The inputs of the kernel, or a formula of plain columns such as "y ~ x1 + x2".
+        The inputs of the kernel, or a formula of plain columns ("y ~ x1 + x2").
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     C : float
@@ -964,7 +964,7 @@ def svr(
     epsilon : float
         Half the width of the tube, in units of y, at least 0.
     kernel : CovarianceFunction or str
-        A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults; "linear" takes the columns
+        A function of `pr.kernels` (`pr.kernels.RBF(1.0)`) or the name of one with its defaults; "linear" takes the columns
         themselves.
     intercept : bool
         Whether a constant b without a penalty is added; a formula without one writes "- 1".

@@ -146,7 +146,7 @@ class PriorPath:
         found: Collection[str] = (),
     ) -> "PriorPath":
         """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table,
-        `found` those that a side holds at the maximum of the evidence."""
+        `found` those that a side fixes at the maximum of the evidence."""
         rows = a if a.design.has_rows else b
         likelihood = rows.likelihood
         p, m = rows.shape

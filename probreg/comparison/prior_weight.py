@@ -467,7 +467,7 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     """Return for each coefficient the scale of its prior that changes the conclusion on it.
 
     The scales of all priors are multiplied by one factor between 1/1024 and 1024; a small factor fixes the coefficients at the centre of
-    the prior, a large one gives maximum likelihood. The result is the factor nearest to 1 at which a coefficient changes sign or its
+    the prior, a large one gives maximum likelihood. The result is the factor nearest to 1 where a coefficient changes sign or its
     95 % interval starts or stops to include zero. For a posterior too, the conclusion is based on the mode and its interval.
 
     Parameters

@@ -426,7 +426,7 @@ class Fit(FitStatistics, NamesPeers):
         Parameters
         ----------
         name : str
-            Name of the parameter, such as "sigma".
+            Name of the parameter ("sigma").
         prob : float
             Probability, between 0 and 1.
         kind : str, optional
@@ -574,7 +574,7 @@ class Fit(FitStatistics, NamesPeers):
         Returns
         -------
         dict of float
-            Keys such as "sd(Days | Subject)", in units of the linear predictor per unit of the effect, and "cor(Intercept, Days | Subject)".
+            Keys are "sd(Days | Subject)", in units of the linear predictor per unit of the effect, and "cor(Intercept, Days | Subject)".
 
         Examples
         --------
@@ -600,7 +600,7 @@ class Fit(FitStatistics, NamesPeers):
         Parameters
         ----------
         group : str, optional
-            The grouping factor, such as "Subject" or "school:class"; the only one by default.
+            The grouping factor ("Subject", "school:class"); the only one by default.
         prob : float
             Probability of the intervals, between 0 and 1.
 
@@ -1417,7 +1417,7 @@ def fit(
     model : Model
         The model to fit.
     method : str or Method
-        A name in `METHODS`, or a Method with its settings, such as `NUTS(draws=2000)`. Names are "auto", "closed_form",
+        A name in `METHODS`, or a Method with its settings: `NUTS(draws=2000)`. Names are "auto", "closed_form",
         "newton", "conjugate", "quadrature", "integrate", "laplace", "importance", "nuts", "pymc", "posterior",
         "coordinate_descent", "proximal_newton", "interior_point", "evidence", "sgd", "lms", "perceptron" and "bootstrap".
     seed : int

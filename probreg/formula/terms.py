@@ -175,7 +175,7 @@ class FormulaLayout:
 
 @dataclass(frozen=True)
 class Bar:
-    """Effects that vary by a group, such as `(Days | Subject)`.
+    """Effects that vary by a group: `(Days | Subject)`.
 
     The left of the bar is a formula, and the right names the columns that define the groups by their combinations. The
     effects of `(x || g)` are independent of one another.
@@ -187,12 +187,12 @@ class Bar:
 
     @property
     def key(self) -> str:
-        """The name of the term, such as "(Days | Subject)"."""
+        """The name of the term: "(Days | Subject)"."""
         return f"({self.effects.text} {'|' if self.correlated else '||'} {self.by})"
 
     @property
     def by(self) -> str:
-        """The groups, such as "school:class"."""
+        """The groups: "school:class"."""
         return ":".join(map(column_written, self.group))
 
     @property

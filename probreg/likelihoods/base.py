@@ -94,7 +94,7 @@ class ValueGradHessian(NamedTuple):
 
 @dataclass(frozen=True)
 class Recession:
-    """Directions in which the likelihood never falls.
+    """Directions where the likelihood never falls.
 
     A direction d of beta belongs to the cone if c_r'(x_r d) >= 0 for every listed (row r, vector c_r), with
     equality where `equal` is set.
@@ -185,7 +185,7 @@ class Likelihood(NamedSettings, ABC):
     is_orthogonal: ClassVar[bool] = False
     # a text if the density only defines an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
-    # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may go there;
+    # the model in the limit of a nuisance parameter at 0, {"alpha": "the Poisson model"}, if an estimate may go there;
     # write a parameter such that its limit is at 0, for instance 1 / shape
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
     # the same for a nuisance parameter at infinity, such as a precision

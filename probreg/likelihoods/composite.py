@@ -18,7 +18,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.location_scale import same_number
 
-# replaced by that of a family: `density_of_base`
+# replaced by the function of a family: `density_of_base`
 interval: Any = None
 
 

@@ -40,7 +40,7 @@ RARE = 1e-8
 
 
 class CountLikelihood(ExponentialFamily, IntervalLikelihood, MayDiverge):
-    """y in {0, 1, 2, ...} with a mean, exp(eta) by the log link: encoding, descriptions, a start, and the directions in which the likelihood never falls.
+    """y in {0, 1, 2, ...} with a mean, exp(eta) by the log link: encoding, descriptions, a start, and the directions where the likelihood never falls.
 
     A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
     PyMC distribution. By the log link the likelihood of a row with y = 0 increases as eta decreases

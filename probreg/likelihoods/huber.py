@@ -29,7 +29,7 @@ def _standard_huber(r: float, t: Array) -> tuple[float, float]:
     return -g * (r - 0.5 * g), g
 
 
-# replaced by those of the likelihood
+# replaced by the likelihood's constants
 corner: Any = None
 mass: Any = None
 

@@ -37,12 +37,12 @@ def _evaluate_row(y: float, eta: float, t: Array) -> Row:
     return t[1] - power, slope / t[0], t[2] * power - 1.0
 
 
-# replaced by those of the likelihood
+# replaced by the likelihood's constants
 exponent: Any = None
 log_peak: Any = None
 
 
-# the least |r|^p at which the continued fraction has all digits
+# from this |r|^p the continued fraction has all digits
 FAR = 4.0
 
 

@@ -38,7 +38,7 @@ def _standard_student(r: float, t: Array) -> tuple[float, float]:
     )
 
 
-# replaced by those of the likelihood
+# replaced by the likelihood's constants
 degrees: Any = None
 log_peak: Any = None
 

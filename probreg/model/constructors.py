@@ -88,7 +88,7 @@ class FromData(ABC):
         reference: Level | None = None,
         missing: Literal["raise", "drop"] = "raise",
     ) -> Self:
-        """A model from a formula such as `"y ~ x1 + C(g) + bs(x2, df=4)"` and a table.
+        """A model from a formula (`"y ~ x1 + C(g) + bs(x2, df=4)"`) and a table.
 
         Parameters
         ----------
@@ -102,8 +102,8 @@ class FromData(ABC):
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
+            One prior for every column except the intercept, or a mapping from columns to priors; each an object or a
+            text ("normal(2.5)"). "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -186,8 +186,8 @@ class FromData(ABC):
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial with `trials`.
         prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
+            One prior for every column except the intercept, or a mapping from columns to priors; each an object or a
+            text ("normal(2.5)"). "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -307,8 +307,8 @@ class FromData(ABC):
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
+            One prior for every column except the intercept, or a mapping from columns to priors; each an object or a
+            text ("normal(2.5)"). "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -379,8 +379,8 @@ class FromData(ABC):
         likelihood : Likelihood or str
             A likelihood, or its name in `LIKELIHOODS`.
         prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
+            One prior for every column except the intercept, or a mapping from columns to priors; each an object or a
+            text ("normal(2.5)"). "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -465,8 +465,8 @@ class FromData(ABC):
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
+            One prior for every column except the intercept, or a mapping from columns to priors; each an object or a
+            text ("normal(2.5)"). "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.
@@ -523,8 +523,8 @@ class FromData(ABC):
             The `model.moments` of each place, or files that their `save` wrote; they are added up. Groups of varying effects
             from all places are included.
         prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
+            One prior for every column except the intercept, or a mapping from columns to priors; each an object or a
+            text ("normal(2.5)"). "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), with sd(y) = 1 without a noise
             scale.
         aux : mapping
             From a nuisance parameter to a number (known) or to a prior (unknown), an object or its text.

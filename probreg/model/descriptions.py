@@ -31,7 +31,7 @@ _NAMED, _FEW = 12, 3
 def prior_line(model: Any, before: Any = None) -> str:
     """Describe the priors that are not flat: the first few of coefficients, and the priors of nuisance parameters.
 
-    `before` is the model in which nuisance parameters that `model` holds at an estimate were unknown.
+    `before` is the model where nuisance parameters were unknown that `model` fixes at an estimate.
 
     >>> from probreg import Model
     >>> from probreg.priors import HalfNormal, Normal

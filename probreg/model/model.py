@@ -116,7 +116,7 @@ class Model(FromData, NamesPeers):
     likelihood : Likelihood
         The density p(y | eta, aux).
     prior : Prior or mapping
-        One Prior for every column but the intercept, or a mapping from columns to Priors.
+        One Prior for every column except the intercept, or a mapping from columns to Priors.
     aux : mapping
         From a nuisance parameter to a number (known) or to a prior (unknown). Without an entry it is unknown with
         p(sigma) ∝ 1/sigma, or for nu of `StudentT(nu=None)` with `priors.Gamma(2, 0.1)`.
@@ -447,7 +447,7 @@ class Model(FromData, NamesPeers):
         Parameters
         ----------
         name : str
-            The name, such as "sigma".
+            The name ("sigma").
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Named algorithms of the literature, each a loss, a geometry and a rate, and learners of functions f = sum_j w_j k(a_j, .).
 
-The state holds the rows a_j (the anchors, oldest first) and their weights w_j. In the steps of a Euclidean learner k(x, .)
+The state has the rows a_j (the anchors, oldest first) and their weights w_j. In the steps of a Euclidean learner k(x, .)
 replaces the row x: inner products are k(x, z), ||x||^2 is k(x, x), and ||f||^2 = w'Kw.
 """
 
@@ -525,7 +525,7 @@ def kernel(base: Learner, kernel: CovarianceFunction | str) -> Learner:
         `descent`; or `rls` with a precision: f is then the posterior mean of a Gaussian process with covariance k / precision in
         units of the noise variance, and `learner.covariance(state, X)` is the posterior covariance.
     kernel : CovarianceFunction or str
-        k, or its name, such as "rbf" for `pr.kernels.RBF()`.
+        k, or its name: "rbf" is `pr.kernels.RBF()`.
 
     Returns
     -------

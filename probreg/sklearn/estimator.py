@@ -157,7 +157,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         sum to zero over the classes (under Laplace and elastic-net priors they have the shift of glmnet). "categorical" has the
         first class as reference; priors other than flat, normal, Laplace and elastic net need it.
     prior : str or Prior or mapping
-        "weak", "flat" (maximum likelihood), a prior as text such as "normal(2.5)", an object, or a mapping from the names
+        "weak", "flat" (maximum likelihood), a prior as text ("normal(2.5)"), an object, or a mapping from the names
         of features to priors. The intercept is free unless a mapping names it.
     method : str or Method
         As in `fit`: "auto" finds the mode, "posterior" or "nuts" the posterior.
@@ -386,12 +386,12 @@ class Regressor(RegressorMixin, ModelEstimator):
         "gaussian", "student", "poisson", "negative_binomial", another name in `LIKELIHOODS` with a number as response,
         a name with its settings, "quantile(0.9)", or an object.
     prior : str or Prior or mapping
-        "flat" (maximum likelihood), "weak" (N(0, 2.5 sd(y)/sd(x))), a prior as text such as "normal(2.5)", an object, or a
+        "flat" (maximum likelihood), "weak" (N(0, 2.5 sd(y)/sd(x))), a prior as text ("normal(2.5)"), an object, or a
         mapping from the names of features to priors. The intercept is free unless a mapping names it.
     method : str or Method
         As in `fit`: "auto" finds the mode, "posterior" or "nuts" the posterior.
     aux : mapping, optional
-        From a nuisance parameter to a number (known) or to a prior, such as {"sigma": 1.0}.
+        From a nuisance parameter to a number (known) or to a prior: {"sigma": 1.0}.
     fit_intercept : bool
         Whether a column of ones is put in front.
     weights : {"frequency", "precision", "sampling"}

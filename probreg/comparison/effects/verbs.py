@@ -100,7 +100,7 @@ def predictions(
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`, in place of the fit's own.
+        The name of a kind ("HC3", "cluster", "HAC", ...) or the result of `fit.covariance(...)`, in place of the fit's covariance.
     lags : int, optional
         For covariance="HAC", as in `fit.covariance`.
     average_over : {"population", "sample"}, optional
@@ -179,7 +179,7 @@ def comparisons(
         Names, or a mapping from a name to its move: a number d (x to x + d; 1 by default), a pair (a, b), "sd", "iqr",
         "minmax". For a category "reference" (every level against the first), "pairwise", "sequential" or a pair.
     what : str
-        As in `predictions`: "mean", or another quantity of the rows, such as "sigma" or "median".
+        As in `predictions`: "mean", or another quantity of the rows ("sigma", "median").
     measure : {"difference", "ratio", "odds_ratio"}
         The contrast of the two averages; ratios and odds ratios have intervals on the log scale.
     data : table, optional
@@ -284,7 +284,7 @@ def slopes(
     variables : str or list of str, optional
         Numeric variables; by default every one that the quantity depends on.
     what : str
-        As in `predictions`: "mean", or another quantity of the rows, such as "sigma" or "median".
+        As in `predictions`: "mean", or another quantity of the rows ("sigma", "median").
     data : table, optional
         As in `predictions`.
     at : mapping, optional

@@ -249,7 +249,7 @@ def hypothesis(
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`. It replaces the fit's own and
+        The name of a kind ("HC3", "cluster", "HAC", ...) or the result of `fit.covariance(...)`. It replaces the fit's covariance and
         leaves only Wald's test.
     groups : str or array (n,) or pair of these, optional
         For covariance="cluster", as in `fit.covariance`.

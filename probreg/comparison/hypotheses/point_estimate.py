@@ -331,7 +331,7 @@ def anova(
         that contain this term, so that `a` in "y ~ a * b" is tested without `a:b`, and contrasts do not matter. "III": all, so that
         a test of `a` in "y ~ a * b" depends on the contrasts; `C(a, contr.sum)` is usual.
     covariance : str or DataArray, optional
-        For Wald's test: the name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`.
+        For Wald's test: the name of a kind ("HC3", "cluster", "HAC", ...) or the result of `fit.covariance(...)`.
     groups : str or array (n,) or pair of these, optional
         For covariance="cluster", as in `fit.covariance`.
     lags : int, optional

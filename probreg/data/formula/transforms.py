@@ -41,7 +41,7 @@ class FactorColumns:
         return self.values[self.codes, j]
 
     def name(self, factor: str, j: int) -> str:
-        """The name of column j of a factor, such as "g[T.b]"."""
+        """The name of column j of a factor ("g[T.b]")."""
         return factor if self.names[j] is None else f"{factor}[{self.names[j]}]"
 
 

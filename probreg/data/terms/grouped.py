@@ -23,11 +23,11 @@ class GroupedTerm:
     Attributes
     ----------
     key : str
-        The term, such as "(Days | Subject)".
+        The term: "(Days | Subject)".
     group : str
         The grouping factor: "Subject", or "school:class".
     effects : tuple of str
-        K names, such as Intercept and Days.
+        K names (Intercept, Days).
     levels : tuple of str
         G groups.
     correlated : bool

@@ -14,7 +14,7 @@ from probreg.inference.base import Array, Status
 from probreg.linalg import unit_diagonal
 from probreg.linalg.halving import halvings
 
-Point = Any  # a NamedTuple with a value, its gradient, and what a Newton step needs
+Point = Any  # a NamedTuple with a value, its gradient, and data for a Newton step
 
 
 class Maximum(NamedTuple):

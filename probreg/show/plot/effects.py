@@ -82,7 +82,7 @@ def effects(
         One to three variables or grouping factors. A mapping has the values of each, such as `{"x": None, "g": ["a", "b"]}`, where
         None chooses them: the range of the first variable, the levels of a category, the quartiles of another number.
     what : str
-        With `condition`, as in `predict`: "mean", or another quantity, such as "sigma", which is drawn without the data.
+        With `condition`, as in `predict`: "mean", or another quantity ("sigma"), which is drawn without the data.
     data : table, optional
         With `condition`, the table of the fit, if the variables cannot be read back from its columns.
     figsize : pair of float, optional

@@ -118,7 +118,7 @@ def fitted(
     variable : str, optional
         By default the first numeric one with more than two values.
     what : str
-        As in `predict`: "mean", or another quantity, such as "sigma", which is drawn without the data.
+        As in `predict`: "mean", or another quantity ("sigma"), which is drawn without the data.
     data : table, optional
         The table of the fit, if the variables cannot be read back from its columns.
     prob : float
