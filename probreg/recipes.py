@@ -101,7 +101,7 @@ def ridge(
     """Ridge regression: argmin RSS + lam |beta|^2, the posterior mode under N(0, scale^2) on every coefficient except the intercept.
 
     `lam` corresponds to the scale lam^(-1/2), for Gaussian noise in units of sigma: one linear solve. A `scale` in raw
-    units is argmin RSS + (sigma/scale)^2 |beta|^2. There sigma is given as `aux={"sigma": ...}` (one linear solve), or is
+    units is argmin RSS + (sigma/scale)^2 |beta|^2. In this case sigma is given as `aux={"sigma": ...}` (one linear solve), or is
     at its joint mode with beta over log sigma (Newton's method). With `sigma_units` it is argmin RSS + |beta|^2 / scale^2.
     `Normal.from_ridge` reads the settings of other packages.
 
@@ -119,7 +119,7 @@ def ridge(
         Ridge has alpha = lam, its LogisticRegression C = 1 / lam.
     radius : float, optional
         Least RSS (-2 log L) subject to |beta|_2 <= radius. A note states the dual `lam`; the fit is maximum likelihood
-        if that is in the ball.
+        if the maximum is in the ball.
     sigma_units : bool
         Whether the prior scale is `scale` times sigma; not with `lam` or `radius`.
     scaled : bool
@@ -192,7 +192,7 @@ def lasso(
         Lasso and glmnet have alpha, lambda = lam / (2 n), LogisticRegression C = 2 / lam.
     radius : float, optional
         Least RSS (-2 log L) subject to |beta|_1 <= radius. A note states the dual `lam`; the fit is maximum likelihood
-        if that is in the ball.
+        if the maximum is in the ball.
     sigma_units : bool
         Whether the prior scale is `scale` times sigma; not with `lam` or `radius`.
     scaled : bool
@@ -257,7 +257,7 @@ def elastic_net(
         ratio |beta|_1 + (1 - ratio) |beta|_2^2 / 2, so that scikit-learn's ElasticNet has alpha = lam / (2 n) and l1_ratio = ratio.
     radius : float, optional
         Least RSS (-2 log L) subject to R(beta) <= radius. A note states the dual `lam`; the fit is maximum likelihood
-        if that is in the ball.
+        if the maximum is in the ball.
     ratio : float
         Share of the absolute values, from 0 (ridge) to 1 (lasso).
     sigma_units : bool
@@ -310,8 +310,8 @@ def bridge(
 ) -> Fit:  # fmt: skip
     """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient except the intercept.
 
-    -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller. Below 1 the
-    mode that is found is one of several, with a note.
+    -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller. Below 1 there
+    can be several modes; the fit has one of them, and a note.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ def bridge(
         `lam`, q of at least 1 for `radius`.
     radius : float, optional
         Least RSS (-2 log L) subject to |beta|_q <= radius. A note states the dual `lam`; the fit is maximum likelihood
-        if that is in the ball.
+        if the maximum is in the ball.
     q : float
         The power, above 0 and at most 2.
     sigma_units : bool
@@ -417,7 +417,7 @@ def bayesian_ridge(
 def ard(
     x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any
 ) -> Fit:
-    """Automatic relevance determination: N(0, tau_j^2) on each coefficient, scales at a maximum of the evidence.
+    """Automatic relevance determination: N(0, tau_j^2) on each coefficient, with scales at a maximum of the evidence.
 
     The scales are every tau_j and sigma. Columns with tau_j = 0 are pruned: their coefficients are fixed at 0,
     and the notes name them.
@@ -500,8 +500,8 @@ def kernel_ridge(
     Raises
     ------
     DataError
-        For data that cannot be read, for a lam that is not positive, and for one so small that K + lam I is not positive
-        definite to rounding; the message has the smallest lam that is.
+        For data that cannot be read, and for a lam that is not positive, or so small that K + lam I is not positive
+        definite to rounding; the message has the smallest valid lam.
     Incompatible
         Unless one of `lam` and `radius` is given, and for a radius that has no effect.
 
@@ -542,10 +542,10 @@ def gp(
     X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True, basis: str | None = None,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Gaussian process regression: y given b + f(x), f a process of covariance amplitude^2 k, at the top of the evidence.
+    """Gaussian process regression: y given b + f(x), with a process f of covariance amplitude^2 k, at the maximum of the evidence.
 
-    The amplitude, the hyperparameters of k and sigma maximise log p(y | amplitude, h, sigma), f and b integrated out; for other
-    likelihoods its Laplace approximation. Without an intercept it is scikit-learn's GaussianProcessRegressor with a WhiteKernel.
+    The amplitude, the hyperparameters of k and sigma maximise log p(y | amplitude, h, sigma), with f and b integrated out. For other
+    likelihoods they maximise its Laplace approximation. Without an intercept it is scikit-learn's GaussianProcessRegressor with a WhiteKernel.
 
     Parameters
     ----------
@@ -558,7 +558,7 @@ def gp(
     intercept : bool
         Whether a constant b with a flat prior is added.
     basis : {"exact", "cholesky", "hsgp"}, optional
-        The columns of the process; "exact" up to 2,000 distinct rows, above "hsgp" of up to three inputs, else "cholesky".
+        The columns of the process; "exact" up to 2,000 distinct rows; for more rows "hsgp" with up to three inputs, else "cholesky".
     likelihood : Likelihood or str
         A smooth likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -575,7 +575,7 @@ def gp(
     DataError
         For data that cannot be read, naming column and row.
     Incompatible
-        Where the evidence has no maximum: the process reproduces the response without noise.
+        If the evidence has no maximum, because the process reproduces the response without noise.
 
     References
     ----------
@@ -610,7 +610,7 @@ def firth(
     """Firth's estimate: the posterior mode under Jeffreys' prior |I(beta)|^(1/2), finite under separation.
 
     Standard errors come from the posterior's curvature. `fit.covariance("expected")` and profile intervals
-    (`fit.interval(kind="profile")`) are there too.
+    (`fit.interval(kind="profile")`) are alternatives.
 
     Parameters
     ----------
@@ -681,29 +681,29 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     """The linear probability model: argmin ||1[y = event] - X beta||^2, a linear estimate of P(y = event | x).
 
     The mean that minimises expected squared error is E[1[y = event] | x] = P(y = event | x). Standard errors are the sandwich
-    HC1, for the variance p (1 - p) differs by row; `covariance("HC3")` is for few rows. Predictions may lie outside [0, 1] and
-    are not clipped: a note counts those at the rows. docs/explanation/least-squares.md compares it with `logistic`.
+    HC1, because the variance p (1 - p) differs by row; `covariance("HC3")` is for few rows. Predictions may be outside [0, 1] and
+    are not clipped: a note counts such predictions at the training rows. docs/explanation/least-squares.md compares it with `logistic`.
 
     Parameters
     ----------
     x : str or array (n, q)
         A formula ("y ~ x1 + C(g)") or the matrix X.
     data : table or array (n,)
-        The table that a formula reads, or the response y of a matrix, of two levels.
+        The table that a formula reads, or the response y of a matrix, with two levels.
     **options
-        As in `Model.from_formula` and `Model.from_arrays`; `event=` names the modelled level, by default the one that sorts
-        last.
+        As in `Model.from_formula` and `Model.from_arrays`; `event=` names the modelled level, by default the last in
+        sorted order.
 
     Returns
     -------
     Fit
-        The fit, to summarise, compare and predict with. Its response is the indicator, I(y == event) unless y is 0 and 1 with
-        the event 1; new responses of a matrix are given so.
+        The fit, to summarise, compare and predict with. Its response is the indicator I(y == event), unless y is 0 and 1 with
+        the event 1; new responses for a matrix must be such indicators.
 
     Raises
     ------
     DataError
-        For data that cannot be read, and for a response of other than two levels.
+        For data that cannot be read, and for a response that does not have two levels.
     Incompatible
         For a prior, or weights that are precisions.
 
@@ -737,7 +737,7 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         )
     base_level, met = model.likelihood.levels
     response_name = f"{model.design.response} = {met}"
-    # written into the formula, which reads new responses too
+    # written into the formula, which also reads new responses
     if (base_level, met) != (0, 1) and isinstance(x, str):
         response = left_of(x)
         model = _read_model(
@@ -767,7 +767,7 @@ def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     **options
-        As in `Model.from_formula` and `Model.from_arrays`; `reference=` names the class of the log odds' base.
+        As in `Model.from_formula` and `Model.from_arrays`; `reference=` names the base class of the log odds.
 
     Returns
     -------
@@ -823,10 +823,10 @@ def gam(
     x: str, data: TableLike, *, df: Positive | Mapping[str, float] | None = None, sp: Positive | Mapping[str, float] | None = None,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """A generalised additive model: smooth functions at the top of the evidence (REML), or of stated smoothness.
+    """A generalised additive model: smooth functions at the maximum of the evidence (REML), or with stated smoothness.
 
-    The mode of log p(y | eta) - sum_j |u_j|^2 / (2 tau_j^2), eta the sum of the functions and of the other columns, u_j
-    the coefficients of a range. By default every tau and sigma maximise the evidence p(y | tau, sigma). With `df` or
+    It is the mode of log p(y | eta) - sum_j |u_j|^2 / (2 tau_j^2), where eta is the sum of the functions and the other columns, and
+    u_j are the penalised coefficients of a function. By default every tau and sigma maximise the evidence p(y | tau, sigma). With `df` or
     `sp` Gaussian noise has sigma^2 = (RSS + penalty) / (n - flat columns), its restricted maximum.
 
     Parameters
@@ -836,8 +836,8 @@ def gam(
     data : table
         The table for the formula.
     df : float or mapping from str to float, optional
-        Effective degrees of freedom of each function, as `fit.smooths` has them: between its flat columns (1 for
-        `s(x)`, the line; the intercept is not counted) and all of them. One number, or one by term or function. Blocks
+        Effective degrees of freedom of each function, as in `fit.smooths`: between the number of its unpenalised columns (1 for
+        `s(x)`, the line, without the intercept) and of all its columns. One number, or one for each term or function. Blocks
         of one function share a scale.
     sp : float or mapping from str to float, optional
         In place of `df`: weights of the penalties J(f) in RSS + sum_j sp_j J_j(f), or in -2 log L + sum_j sp_j J_j(f).
@@ -909,14 +909,14 @@ def quantile_regression(
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
     tau : float or sequence or array of float
-        The probability below the quantile, between 0 and 1; several are fitted side by side.
+        The probability below the quantile, between 0 and 1; each of several is fitted separately.
     **options
         As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `prior`, `columns`, ...
 
     Returns
     -------
     Fit or dict from float to Fit
-        The fit, or one of each tau in increasing order. A note reports rows with crossing quantiles.
+        The fit, or a fit for each tau in increasing order. A note reports rows with crossing quantiles.
 
     Raises
     ------
@@ -948,9 +948,10 @@ def svr(
 ) -> Fit:  # fmt: skip
     """Support vector regression: argmin_f,b ||f||^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) over the functions of a kernel.
 
-    It is the mode of a tube likelihood, `pr.likelihoods.EpsilonInsensitive(epsilon)` of scale c, under Normal(tau) on the columns of
-    the kernel, C = tau^2 / c. The mode needs only this ratio: c is the maximum likelihood scale given the residuals, and
-    tau = (C c)^(1/2), which standard errors and predictions use; if no residual is outside the tube there are none. A posterior needs both stated.
+    It is the mode of a tube likelihood, `pr.likelihoods.EpsilonInsensitive(epsilon)` with scale c, under Normal(tau) on the columns of
+    the kernel, where C = tau^2 / c. The mode needs only this ratio: c is the maximum likelihood scale given the residuals, and
+    tau = (C c)^(1/2). Standard errors and predictions use c; if no residual is outside the tube, there are none. For a posterior state
+    both c and tau.
     `fit.support` lists the support vectors.
 
     Parameters

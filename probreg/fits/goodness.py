@@ -384,7 +384,7 @@ def share_explained(fit: Any) -> float:
 
 
 class OverallTest(NamedTuple):
-    """The F test that all coefficients but the intercept are zero."""
+    """The F test that all coefficients except the intercept are zero."""
 
     statistic: float
     df: int

@@ -28,8 +28,8 @@ NOT_OF_LOSS = Assumption(OF_LOSS.statement, None, False)
 class Guarantee:
     """A theorem's bound for the rounds of one run: `cumulative_loss` <= `bound` if it `applies`.
 
-    A bound on new rows (online to batch) needs the assumptions in `sampling` too: rows seen once and drawn independently,
-    constants fixed before them. `convex` is whether the loss is convex in the weights, which the averaged weights need; for
+    A bound on new rows (online to batch) also needs the assumptions in `sampling`: rows that are seen once and drawn independently,
+    and constants that are fixed before the rows. `convex` is whether the loss is convex in the weights, which the averaged weights need; for
     mistakes, which are not convex, there are bounds for the vote and for random weights. `of_loss` is whether the theorem
     bounds the loss that the learner reports; other quantities give no bound of the risk.
     """
@@ -232,7 +232,7 @@ def multiplicative_step(
 
 
 def _require_both(name: str, size: float | None, u_loss: float | None) -> None:
-    """Raise DataError for one of two facts of the comparator, without which the other changes nothing."""
+    """Raise DataError if only one of two values of the comparator is given, because one alone has no effect."""
     if (size is None) != (u_loss is None):
         raise DataError(f"{name}= and u_loss= go together: give both or neither")
 

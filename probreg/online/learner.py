@@ -51,7 +51,7 @@ class Learner(ABC):
     """A learner that predicts f, has a loss, and updates its state; subclasses are frozen values."""
 
     loss: Loss
-    # whether rounds can add weights, as for functions; otherwise it predicts w'x, with one weight per column
+    # whether rounds can add weights, as for functions; otherwise the prediction is w'x, with one weight per column
     grows: ClassVar[bool] = False
     __post_init__ = check_fields
 
@@ -67,7 +67,7 @@ class Learner(ABC):
 
     @property
     def conservative(self) -> bool:
-        """Whether it moves after mistakes only."""
+        """Whether the weights only change after mistakes."""
         rule = self.rule
         return rule is not None and rule.loss.function is PERCEPTRON.function
 
@@ -79,7 +79,7 @@ class Learner(ABC):
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
         """Return the state after one more round, and that round's prediction and loss. It leaves `state` unchanged.
 
-        Raises DataError for a row with a wrong width, a missing value, or a y for which the loss is not defined;
+        Raises DataError for a row with a wrong width, a missing value, or a y where the loss is not defined;
         Diverged if the loss is not finite.
         """
 
@@ -286,8 +286,8 @@ class RLS(Learner):
 
     With forgetting f = 1 this is the posterior mean under w ~ N(0, sigma^2 I / precision), y ~ N(w'x, sigma^2), for any
     sigma, and `covariance` times sigma^2 is the posterior covariance. It keeps the triangular factor of the rows seen,
-    not the inverse of X'X, so nothing is lost to conditioning. Precision 0 is the flat prior, and weights that the rows
-    so far do not determine are then 0.
+    not the inverse of X'X, so that ill-conditioned rows lose no digits. Precision 0 is the flat prior; weights that the rows
+    do not determine yet are then 0.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ class RLS(Learner):
         f = float(state.w @ row)
         value = (f - y) ** 2
         require_finite_loss(value, state)
-        # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each weighed by f to its age.
+        # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each with the weight f^age.
         F = merge(
             np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None]
         )

@@ -1,6 +1,6 @@
 """The compiled loops of first- and second-order learners. This module imports numba and is imported on use.
 
-The scalar losses are compiled from `losses`; numba does not see a change of that file, so change this one too. A loop passes
+The scalar losses are compiled from `losses`; numba does not notice a change of `losses`, so change this file too. A loop passes
 over the rows of X with weights w, writes into `arrays`, changes its state arrays in place and returns the number of steps: it
 stops before the update of a round with a row or a loss that is not finite. The `step` method of a learner is the
 definition, and tests compare every loop with it. Sums may be reassociated, which changes the last bits.
@@ -175,7 +175,7 @@ def rls_rounds(
 
 @compiled
 def rotate(F: Array, row: Array) -> None:
-    """F becomes the factor of F'F + row'row, its diagonal not negative; row is used up."""
+    """F becomes the factor of F'F + row'row, with a diagonal >= 0; row is overwritten."""
     for k in range(row.size):
         if row[k] == 0.0:
             continue

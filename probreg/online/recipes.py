@@ -210,7 +210,7 @@ class KernelRLS(KernelLearner):
     def _extend(
         self, state: State, X: Array, y: Array, arrays: RoundArrays
     ) -> tuple[State, int]:
-        """Take the steps of some rows at once, up to the first that rounding makes dependent on the others."""
+        """Take the steps of some rows at once, up to the first row that depends on the others up to rounding."""
         from scipy.linalg.lapack import dpotrf
 
         S = state.memory["chol"]
@@ -358,7 +358,7 @@ def rls(
     forgetting : float
         f, above 0 and at most 1.
     precision : float
-        Of the prior of the weights, not negative.
+        The precision of the prior of the weights, not negative.
 
     Returns
     -------
@@ -377,7 +377,7 @@ def rls(
 def eg(step: Step = 0.1) -> Gradient:
     """Exponentiated gradient on the simplex: w_i proportional to w_i exp(-step (w'x - y) x_i), w_1 uniform.
 
-    The weights are positive and sum to 1, so that a prediction is a weighted mean of the values in its row, as of experts. For
+    The weights are positive and sum to 1, so that a prediction is a weighted mean of the values in its row, for example of experts. For
     negative weights or another sum use `eg_pm(norm=...)`, or `lms`.
 
     Parameters
@@ -405,7 +405,7 @@ def eg(step: Step = 0.1) -> Gradient:
 
 @scalars.check_arguments
 def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
-    """Exponentiated gradient EG+- for signed weights with ||w||_1 < norm, which good weights must not exceed.
+    """Exponentiated gradient EG+- for signed weights with ||w||_1 < norm; choose a norm that good weights do not exceed.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def lags(
     Raises
     ------
     DataError
-        Where delay is 0 without a target (y would be a column of X), no row is left, signals are not of one length, or
+        If delay is 0 without a target (y would be a column of X), if no row is left, if signals differ in length, or if
         a value is not finite.
 
     References

@@ -134,7 +134,7 @@ def as_source(
     return RowStream(X, interval)
 
 
-ROWS_OF_COMPILED_RUN = 500  # rows of an array run below which loading the compiler costs more than it saves
+ROWS_OF_COMPILED_RUN = 500  # with fewer rows of an array run, loading the compiler takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,8 @@ def run(
     Raises
     ------
     StreamError
-        A DataError, for a row with a wrong width, a missing value, or a y for which the loss is not defined. Its
-        `state` is the state before that row.
+        A DataError, for a row with a wrong width, a missing value, or a y where the loss is not defined. Its
+        `state` is the state before this row.
     Diverged
         If a loss is not finite; it has the last `state` too.
 
@@ -306,7 +306,7 @@ class Recorder:
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged reports an overflow
     def _take_part(self, A: Array, b: Array) -> None:
-        """Step through rows; those before an invalid row are learnt before the error is raised."""
+        """Step through rows; rows before an invalid row are learnt before the error is raised."""
         width = self.learner.width(self.start)
         if A.shape[1] != width:
             raise StreamError(
@@ -353,7 +353,7 @@ class Recorder:
         A, b = (np.require(v, requirements=["C", "W"]) for v in (A, b))
         before = self.state
         n = len(b)
-        if self.learner.grows:  # by one weight a round at most
+        if self.learner.grows:  # by at most one weight in each round
             self.sum = np.concatenate([self.sum, np.zeros(n)])
         arrays = RoundArrays.of(n, self.sum)
         if self.compiled:

@@ -6,8 +6,8 @@ by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
 
 Guarantees of learners of functions.
 
-A run on rows x with the kernel k is one on columns: with Phi Phi' = K over the rows of the run, u'phi(x) is the f = sum_i b_i k(x_i, .)
-with u = Phi'b and ||f|| = ||u||. So the theorems of Euclidean learners apply to phi(x), with k(x, x) for ||x||^2.
+A run on rows x with the kernel k is equivalent to a run on columns: with Phi Phi' = K over the rows of the run and u = Phi'b,
+u'phi(x) is f = sum_i b_i k(x_i, .), and ||f|| = ||u||. So the theorems of Euclidean learners apply to phi(x), with k(x, x) for ||x||^2.
 """
 
 import math

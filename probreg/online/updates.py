@@ -326,7 +326,7 @@ def _hinge(f: float, y: float, c: float) -> tuple[float, float]:
 
 
 def _perceptron(f: float, y: float, c: float) -> tuple[float, float]:
-    # l = (-y f)_+, with the slope -y of a mistake at f = 0 too
+    # l = (-y f)_+, with the slope -y of a mistake also at f = 0
     margin = y * f
     return (0.0, 0.0) if margin > 0 else (0.0 - margin, -y)
 
@@ -347,7 +347,7 @@ _COMPILED = (_squared_loss, _absolute, _insensitive, _hinge, _perceptron, _logis
 
 @dataclass(frozen=True)
 class Labels:
-    """The values of y for which a loss is defined, and the advice of its error message."""
+    """The values of y where a loss is defined, and the advice of its error message."""
 
     kind: str
     # false where y is not finite

@@ -1,7 +1,7 @@
-"""Judging forecasts: proper scoring rules, their decompositions, and two forecasters of the same rows.
+"""Evaluation of forecasts: proper scoring rules, their decompositions, and comparison of two forecasters on the same rows.
 
-Functions take and return arrays; y is the first argument, and smaller scores are better. A rule is proper if nobody can
-lower the expected score by reporting anything other than their belief (Gneiting & Raftery 2007).
+Functions take and return arrays; y is the first argument, and smaller scores are better. A rule is proper if the
+forecast that minimises the expected score is the forecaster's own distribution (Gneiting & Raftery 2007).
 """
 
 from probreg.peers import answer_names as _answer_names

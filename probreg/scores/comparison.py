@@ -51,7 +51,7 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     Raises
     ------
     DataError
-        Where the reference has nothing to lose.
+        If the mean score of the reference is 0.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class PairedComparison:
     scored_by : str
         The rule, in words.
     n : float
-        Rows, frequencies counted.
+        Rows, including frequencies.
     scores : tuple of float
         Mean score of each.
     difference : float
@@ -200,7 +200,7 @@ def compare_forecasts(
         )
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
     unit = r.unit(a.pair)
-    # both infinite: both called it impossible, and differ in nothing
+    # both infinite: both forecasts have probability 0, and do not differ
     with np.errstate(invalid="ignore"):
         differences = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
     scores = {k: r.at(s.outcome, s.p) * unit for k, s in ((first, a), (two, b))}

@@ -32,7 +32,7 @@ class Goal:
     goal : float
         The excess score over the truth, E[(h - p)^2] for the Brier score.
     observed : float
-        Their score.
+        The score of the forecasts.
     intrinsic : float
         The score of the truth itself.
     chance : float
@@ -81,7 +81,7 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
     Raises
     ------
     DataError
-        Naming the row that is no probability or outcome.
+        For a row that is no probability or outcome, with its number.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Decomposition:
     calibration : float
         The distance of the observed shares from the forecasts.
     resolution : float
-        How far they differ from one forecast to the next.
+        The differences of the observed shares between forecasts.
     uncertainty : float
         The score of a constant forecast, the overall share.
     within : float
@@ -255,7 +255,7 @@ def _decompose_groups(r: Rule, s: Scored, place: Array, w: Array) -> Decompositi
     # S(o_g; o_g)], uncertainty = S(o; o), o the overall share (Broecker 2009).
     inner = r.mean(o[keep], o[keep])
     score = r.at(s.outcome, s.p)
-    # infinite on both sides where a repeated forecast is 0; set to 0 below
+    # infinite on both sides if a repeated forecast is 0; set to 0 below
     with np.errstate(invalid="ignore"):
         # within = mean_i [S(h_i, y_i) - S(h_g, y_i)]   (Stephenson, Coelho & Jolliffe 2008)
         separated = np.where(
@@ -284,7 +284,7 @@ def _weighted_mean(values: Array, w: Array) -> float:
 
 
 def _group_means(values: Array, place: Array, w: Array) -> Array:
-    """(g, K) means over each group, about its first row, so that equal values give that very value."""
+    """(g, K) means over each group, relative to its first row, so that equal values give exactly this value."""
     first = values[np.unique(place, return_index=True)[1]]
     deviations = values - first[place]
     total = np.bincount(place, w)

@@ -127,7 +127,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
 def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     """The CRPS of the empirical distribution of draws at y: mean |x - y| - mean |x - x'| / 2.
 
-    It applies to a discrete response too. The cost is O(S log S) per row.
+    It also applies to a discrete response. The cost is O(S log S) per row.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     Raises
     ------
     DataError
-        Where lower exceeds upper.
+        If lower exceeds upper.
 
     References
     ----------

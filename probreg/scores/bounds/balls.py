@@ -1,4 +1,4 @@
-"""Bounds for balls of functions: of a kernel, of absolute sums, of norms by group; losses of predictions with |h - y| <= width.
+"""Bounds for balls of functions: balls of a kernel, of sums of absolute values, and of norms by group, if |h - y| <= width.
 
 Each is the Rademacher bound with a closed form of the complexity. A form computed from the rows (a trace, norms of columns) is the
 empirical complexity, and the bound adds 3 M sqrt(log(2 / delta) / 2m); with constants known before the rows it adds
@@ -120,7 +120,7 @@ def l1(
     """Squared loss of ||w||_1 <= Lam on d columns: R <= R^ + 4 M Lam c sqrt(2 log 2d) / m + 3 M^2 sqrt(log(2 / delta) / 2m).
 
     c = max_j ||X_j||_2 is the largest norm of a column. With |x_ij| <= r known before the rows it is
-    4 M Lam r sqrt(2 log(2d) / m) + M^2 sqrt(log(1 / delta) / 2m). Some texts print 2 M, which is half of what is true.
+    4 M Lam r sqrt(2 log(2d) / m) + M^2 sqrt(log(1 / delta) / 2m). Some texts print 2 M, half of the correct value.
 
     Parameters
     ----------

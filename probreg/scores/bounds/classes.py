@@ -1,4 +1,4 @@
-"""Bounds for every member of a class at once, and so for the member that was chosen on the same rows; empirical Rademacher complexities."""
+"""Bounds for every member of a class at once, also for a member that was chosen on the same rows; empirical Rademacher complexities."""
 
 import math
 from collections.abc import Callable
@@ -134,7 +134,7 @@ def rademacher(
     >>> round(rademacher(risk=0.2, n=1000, complexity=0.01).value, 4)
     0.3488
     """
-    # With Rad of the rows two deviations are paid, each at delta / 2: M for the risk, 2 M for Rad (McDiarmid).
+    # With Rad of the rows there are two deviations, each with delta / 2: M for the risk, 2 M for Rad (McDiarmid).
     if empirical:
         deviation = 3 * most * spread_of_mean(n, delta / 2)
     else:
@@ -158,7 +158,7 @@ def pseudo_dimension(
 ) -> Bound:
     """Pseudo-dimension d of predictions: R <= R^ + M sqrt(2 d log(2em / d) / m) + M sqrt(log(1 / delta) / 2m).
 
-    The loss grows with |h - y|. A level set of it is where h is above y + s or below y - s, two thresholds a row: the
+    The loss grows with |h - y|. In its level sets h is above y + s or below y - s, which are two thresholds for each row: the
     class divides the rows in at most (2em/d)^d ways. The textbook counts each threshold separately, (em/d)^(2d), and has
     M sqrt(4 d log(em/d) / m). With d of the class of losses itself it is M sqrt(2 d log(em/d) / m).
 
@@ -175,7 +175,7 @@ def pseudo_dimension(
     most : float
         M, the largest possible loss.
     of : {"predictions", "loss"}
-        Whether d is of the predictions or of their losses, which is another number: constants have 1 and 2.
+        Whether d is the dimension of the predictions or of their losses. These differ: constants have 1 and 2.
     form : {"tight", "textbook"}
         The form of the bound for d of the predictions; for d of the losses there is one.
 

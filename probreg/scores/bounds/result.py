@@ -40,7 +40,7 @@ class Bound:
     assumptions : tuple of Assumption
         The conditions of the theorem, and whether they are met.
     source : str
-        Who proved it.
+        The authors of the proof.
     vacuous : bool
         Whether the limit is at least the largest possible loss.
     theorem : str

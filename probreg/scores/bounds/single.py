@@ -201,8 +201,8 @@ def best_of(
 ) -> Bound:
     """The best of K forecasters on held-out rows: `hold_out` of the smallest mean loss with delta / K in place of delta.
 
-    Each bound fails with probability at most delta / K, so that with probability 1 - delta none does (union bound), whichever
-    forecaster is chosen.
+    Each bound fails with probability at most delta / K, so that with probability 1 - delta none does (union bound), for any
+    choice of the forecaster.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def pac_bayes(
     most : float
         M, the largest possible loss.
     draws : int, optional
-        S, where `risk` is the mean over S independent draws: half of delta pays for them, kl(R^_S || R^(rho)) <= log(2 / delta) / S.
+        S, if `risk` is the mean over S independent draws: half of delta is for the draws, kl(R^_S || R^(rho)) <= log(2 / delta) / S.
 
     Returns
     -------
