@@ -380,17 +380,7 @@ def test_the_bayes_factor_is_the_ratio_of_two_evidences():
             pr.fit(m, "conjugate").solution.stats["log_evidence"] for m in (small, full)
         )
         found = hypothesis(pr.fit(full, "conjugate"), "x2 = 0").log_bayes_factor
-        if "sigma" in full.fixed:
-            assert found == pytest.approx(one - other, rel=1e-9)
-        else:  # given x2 = 0 the prior of sigma^2 is InverseGamma(a + 1/2, b): the density of x2 at 0 rises with 1 / sigma
-            shifted = pr.Model.from_formula(
-                "line ~ 0 + x1",
-                data,
-                prior={"x1": priors["x1"]},
-                aux={"sigma": pr.priors.InverseGamma(2.5, 1.5)},
-            )
-            again = pr.fit(shifted, "conjugate").solution.stats["log_evidence"]
-            assert found == pytest.approx(again - other, rel=1e-9)
+        assert found == pytest.approx(one - other, rel=1e-9)
 
 
 def test_a_given_covariance_leaves_walds_test_alone():
@@ -920,25 +910,30 @@ def test_bayes_factor_of_a_quadrature_posterior_is_a_ratio_of_evidences(scale):
     assert hypothesis(full, "Intercept = 0, x1 = 0").log_bayes_factor == pytest.approx(
         ratio, abs=1e-10
     )
-    # of a prior in units of sigma the density at its centre is E[1 / sigma], which is not finite under HalfNormal
-    relative = pr.fit(
-        full.model.with_prior(pr.Normal(0.7, sigma_units=True)), "posterior"
-    )
-    assert relative.method.name == "quadrature"
-    assert hypothesis(relative, "x1 = 0").log_bayes_factor is None
+    raw = {"Intercept": pr.Normal(3.0), "x1": pr.Normal(0.7)}
+    relative = raw | {"x2": pr.Normal(0.7, sigma_units=True)}
+    one, two = (
+        pr.fit(m, "quadrature")
+        for m in (
+            restricted_fits["x2 = 0"].model.with_prior(raw),
+            full.model.with_prior(relative),
+        )
+    )  # fmt: skip
+    ratio = one.solution.stats["log_evidence"] - two.solution.stats["log_evidence"]
+    assert hypothesis(two, "x2 = 0").log_bayes_factor == pytest.approx(ratio, abs=1e-10)
 
 
 @pytest.mark.parametrize("text", ["x1 = 0", "x1 = 0, x2 = 0", "x1 = 0, Intercept = 1"])
 def test_bayes_factor_under_priors_in_units_of_sigma_is_a_ratio_of_evidences(text):
-    """p(sigma^2) given q coefficients at the centre of their prior is InverseGamma with q / 2 more in the shape."""
+    """Both models have the same prior of sigma, which is not its prior given the equality."""
     data = rows(n=40)
     sd = {
         "Intercept": pr.Normal(3.0),
-        "x1": pr.Normal(0.7, sigma_units=True),
+        "x1": pr.Normal(0.7, sigma_units=True, location=0.2),
         "x2": pr.Normal(0.7, sigma_units=True),
     }
 
-    def fit_terms(held: dict[str, float], shape: float) -> pr.Fit:
+    def fit_terms(held: dict[str, float]) -> pr.Fit:
         kept = [name for name in sd if name not in held]
         right = " + ".join([name for name in kept if name != "Intercept"] or ["1"])
         model = pr.Model.from_formula(
@@ -948,19 +943,29 @@ def test_bayes_factor_under_priors_in_units_of_sigma_is_a_ratio_of_evidences(tex
         )
         prior = {name: sd[name] for name in kept}
         return pr.fit(
-            model.with_prior(prior).with_aux(sigma=pr.priors.InverseGamma(shape, 1.5)),
+            model.with_prior(prior).with_aux(sigma=pr.priors.InverseGamma(2.0, 1.5)),
             "quadrature",
         )
 
     held = {
         part.split(" = ")[0]: float(part.split(" = ")[1]) for part in text.split(", ")
     }
-    full, small = (
-        fit_terms({}, 2.0),
-        fit_terms(held, 2.0 + sum(name != "Intercept" for name in held) / 2.0),
-    )
+    full, small = fit_terms({}), fit_terms(held)
     ratio = small.solution.stats["log_evidence"] - full.solution.stats["log_evidence"]
     assert hypothesis(full, text).log_bayes_factor == pytest.approx(ratio, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["conjugate", "quadrature"])
+def test_the_bayes_factor_of_a_g_prior_is_that_of_liang(method):
+    """Liang et al. 2008, equation 6: (1 + g)^((n - 1 - p) / 2) (1 + g (1 - R^2))^(-(n - 1) / 2), under p(sigma) = 1 / sigma."""
+    data = rows(n=40)
+    n, p, g = 40, 2, 9.0
+    model = pr.Model.from_formula("line ~ x1 + x2", data, prior=pr.priors.GPrior(g))
+    share = pr.fit(model.with_prior(pr.Flat())).r_squared
+    against_null = 0.5 * (n - 1 - p) * np.log1p(g)
+    against_null -= 0.5 * (n - 1) * np.log1p(g * (1.0 - share))
+    found = hypothesis(pr.fit(model, method), "x1 = 0, x2 = 0").log_bayes_factor
+    assert found == pytest.approx(-against_null, abs=1e-9)
 
 
 def test_a_narrow_prior_of_sigma_is_nearly_a_held_sigma():
@@ -1048,8 +1053,10 @@ def test_a_bayes_factor_is_printed_if_it_is_exact():
     free = fitted("line", "gaussian", prior=flat_scale).model
     exact = hypothesis(pr.fit(held, "conjugate"), "x2 = 0")
     assert f"(Savage-Dickey): {exact.log_bayes_factor:.4g}" in str(exact)
-    for method in ("conjugate", "quadrature"):  # sigma has no proper prior
-        assert hypothesis(pr.fit(free, method), "x2 = x3").log_bayes_factor is None
+    # laplace is exact for no unknown sigma
+    approximate = hypothesis(pr.fit(free, "laplace"), "x2 = x3")
+    assert approximate.log_bayes_factor is None
+    assert "exact" not in str(approximate)
     chains = pr.fit(
         held.with_aux(sigma=pr.HalfNormal(1.0)), pr.NUTS(draws=20, tune=50), seed=1
     )

@@ -19,7 +19,6 @@ from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.base import reported_marginals
 from probreg.inference.exact.quadrature import (
     NormalsGivenSigma,
-    log_mean_over,
     predictors_given_sigma,
 )
 from probreg.inference.uncertainty.intervals.arithmetic import (
@@ -33,14 +32,16 @@ from probreg.inference.uncertainty.intervals.marginals import (
     of_coefficients,
 )
 from probreg.linalg import triangular_log_det
-from probreg.special import student_log_density
 
 Array = np.ndarray
 
 
 def has_exact_law(fit: Fit) -> bool:
     """Return whether linear combinations of the coefficients are Student-t or normal by a formula."""
-    return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
+    s = fit.solution
+    if not (fit.model.likelihood.least_squares and s.posterior.elliptical):
+        return False
+    return "sigma2_scale" in s.stats or not fit.model.unknown
 
 
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
@@ -185,69 +186,57 @@ def error_of_draws(values: Array) -> float:
 
 
 def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
-    """Return the log Bayes factor of an equality against the unrestricted model, log p(L beta = r | y) - log p(L beta = r).
+    """Return the log Bayes factor of the equality L beta = r against the unrestricted model; None unless it is known exactly.
 
-    It is None unless both densities are known exactly (Dickey 1971). The restricted model has the prior of the
-    other parameters given L beta = r."""
+    Given sigma it is the ratio p(L beta = r | y, sigma) / p(L beta = r | sigma) (Dickey 1971). The mean of this ratio over sigma
+    given y is the ratio of the evidences of the two models under the same prior of sigma.
+    """
     model = fit.model
+    joint = model.joint
     s = fit.solution
-    if not model.likelihood.least_squares or not model.joint.gaussian:
+    if not model.likelihood.least_squares or not joint.gaussian:
         return None
     involved = np.abs(L).max(0) > 0
-    informative = np.flatnonzero(model.joint.informative)
-    if not set(np.flatnonzero(involved)) <= set(informative):
+    if not joint.informative[involved].all():
         return None
+    if has_exact_law(fit) and s.df is not None:
+        # the priors are in units of sigma, and sigma^2 given y is InverseGamma(a, b)
+        unit = s.stats["sigma2_scale"]
+        a, b = s.df / 2.0, s.df / 2.0 * unit
+        after, root = _distance(r, L @ s.beta.ravel(), s.scale.half(L) / unit**0.5)
+        before, prior_root = _distance(r, L @ joint.center, _prior_half(fit, L, 1.0))
+        return float(prior_root - root - a * np.log1p((after - before) / (2.0 * b)))
     if has_exact_law(fit):
-        after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
+        weight, sigma = np.ones(1), np.array([model.noise()])
+        centre, half = (L @ s.beta.ravel())[None], s.scale.half(L)[None]
     else:
         conditional = _given_sigma(fit, L)
         if conditional is None:
             return None
-        at_nodes = _log_density(r, conditional.mean, conditional.half, None)
-        weight = (s.posterior.marginals or {})["weight"]
-        after = logsumexp(at_nodes, b=weight)
-    before = _log_prior_density(fit, L, r)
-    return None if before is None else float(after - before)
+        marginals = s.posterior.marginals or {}
+        weight, sigma = marginals["weight"], np.exp(marginals["log_sigma"])
+        centre, half = conditional.mean, conditional.half
+    prior_half = np.stack([_prior_half(fit, L, value) for value in sigma])
+    after, root = _distance(r, centre, half)
+    before, prior_root = _distance(r, L @ joint.center, prior_half)
+    ratio = prior_root - root - 0.5 * (after - before)
+    return float(logsumexp(ratio, b=weight))
 
 
-def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
-    """Return log p(L beta = r) under the prior, integrated over sigma if the prior is in its units; None if it is not finite."""
-    model = fit.model
-    joint = model.joint
-    informative = np.flatnonzero(model.joint.informative)
-    centre = L @ joint.center
-    root = np.linalg.cholesky(
-        np.linalg.inv(joint.precision(1.0)[np.ix_(informative, informative)])
-    )
-
-    def conditional_log_density(u: Array) -> Array:
-        """Return log p(L beta = r | sigma) at each log sigma."""
-        scale = np.where(joint.sigma_units[informative], np.exp(u)[:, None], 1.0)
-        return _log_density(
-            r, centre, (L[:, informative] * scale[:, None, :]) @ root, None
-        )
-
-    in_units = joint.sigma_units[np.abs(L).max(0) > 0].any()
-    if not in_units or not model.unknown:
-        log_sigma = np.log(model.noise()) if in_units else 0.0
-        return float(conditional_log_density(np.array([log_sigma]))[0])
-    sigma = model.noise_prior
-    if sigma.proper:
-        return log_mean_over(sigma, conditional_log_density)
-    return None
+def _prior_half(fit: Fit, L: Array, sigma: float) -> Array:
+    """Return F (q, k) with F F' the covariance of L beta under the prior given sigma."""
+    joint = fit.model.joint
+    informative = np.flatnonzero(joint.informative)
+    precision = joint.precision(1.0)[np.ix_(informative, informative)]
+    scale = np.where(joint.sigma_units[informative], sigma, 1.0)
+    return (L[:, informative] * scale) @ np.linalg.cholesky(np.linalg.inv(precision))
 
 
-def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Array:
-    """Return the log density at x (q,) of a normal, or of a Student t with df degrees of freedom, with scale matrix half half', of
-    centres (..., q) and halves (..., q, k)."""
-    q = len(x)
-    d = x - centre
+def _distance(x: Array, centre: Array, half: Array) -> tuple[Array, Array]:
+    """Return W = (x - centre)' S^-1 (x - centre) and log det(S) / 2, with S = half half', of centres (..., q) and halves (..., q, k)."""
     R = np.linalg.qr(half.mT, mode="r")
-    W = np.square(
-        np.linalg.solve(R.mT, np.broadcast_to(d, R.shape[:-1])[..., None])
-    ).sum((-1, -2))
-    root = triangular_log_det(R)
-    return student_log_density(W, q, np.inf if df is None else df) - root
+    d = np.broadcast_to(x - centre, R.shape[:-1])[..., None]
+    return np.square(np.linalg.solve(R.mT, d)).sum((-1, -2)), triangular_log_det(R)
 
 
 def posterior_hypothesis(

@@ -221,20 +221,6 @@ def predictors_given_sigma(
     )
 
 
-def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
-    """Return log E[exp(log_value(log sigma))] under a proper prior of sigma; None if it is not finite."""
-
-    def log_density(u: Array) -> Array:
-        return prior.log_prob(np.exp(u)) + u + log_value(u)
-
-    ends = _range(log_density, prior)
-    if ends is None:
-        return None
-    return float(
-        np.logaddexp.reduce(_nodes_between(log_density, ends, Quadrature.nodes)[1])
-    )
-
-
 class _Density:
     """u -> log p(y | sigma) + log p(sigma) + u at sigma = exp(u): the density of log sigma up to the evidence.
 
