@@ -64,7 +64,7 @@ def attribute_differences(table: FitTable) -> list[Attribution]:
                     priors.setdefault(both[0][key], texts)
             pairs.append(_PairCauses(pair, priors, table.prob, table.apart))
     attributions = []
-    # an SE of 0 or none: such a ratio compares as false
+    # if an SE is 0 or missing, comparisons of this ratio are false
     with np.errstate(invalid="ignore", divide="ignore"):
         for j, row in enumerate(rows[base]):
             for causes in pairs:
@@ -91,7 +91,7 @@ class _PairCauses:
 
     @cached_property
     def troubled(self) -> set[str]:
-        """The parameters with bad chains in one of the fits."""
+        """The parameters with bad chains in one of the two fits."""
         names = set[str]()
         for fit in self.pair.fits:
             if fit.solution.draws is not None:
@@ -156,7 +156,7 @@ class _PairCauses:
         least_share = 0.25  # of the largest cause: a smaller one is not listed
         if of_width is not None and z * abs(widening) > least_share * self.apart:
             shares.setdefault(of_width, (0.0, 0.0))
-        # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
+        # the change of an interval's end: from the estimate, from the error, and from the ends in units of the error
         z *= exprel(np.nan_to_num(row["log_se_ratio"].values) + widening)
         sizes = {}
         for cause, (shift, log_se) in shares.items():
@@ -199,7 +199,7 @@ class _PairCauses:
 
     def _is_skewed(self, rows: Rows) -> bool:
         """Return whether a posterior is skew beyond the standard error of the skewness of its draws."""
-        # a skewness that moves a mean by a twentieth of a standard deviation
+        # this skewness changes a mean by a twentieth of a standard deviation
         slight_skewness = 0.1
         for fit, row in zip(self.pair.fits, rows):
             if summary(fit) == "posterior":

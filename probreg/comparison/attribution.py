@@ -96,7 +96,7 @@ class Explanation(PrintsTable):
 
     @cached_property
     def sizes(self) -> DataFrame:
-        """The largest move of an end of a 95 % interval by each cause, in SE: a frame over (param, cause). The widening of the
+        """The largest change of an end of a 95 % interval by each cause, in SE: a frame over (param, cause). The widening of the
         interval is shared in proportion to the log of the SE ratio."""
         shift, log_se, ratio = (
             self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio")
@@ -234,10 +234,10 @@ def format_share(value: float) -> str:
 def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None) -> Explanation:
     """Attribute the differences of estimates and standard errors between two fits to causes, as shares that add up.
 
-    All log priors that differ change together, from the priors of a to the priors of b: with weight t the mode theta(t) of log p(y | theta) +
-    (1 - t) log p_a(theta) + t log p_b(theta) moves by H^-1 sum_k g_k dt, and the share of prior k is the integral of its own
-    part, so that no order is chosen. The shares of the methods follow: degrees of freedom, another covariance, skewness (a mean
-    is not a mode), an approximation, Monte Carlo error, early stopping. Mixed models have steps in order: degrees of freedom of
+    All different log priors change together, from the priors of a to the priors of b. With weight t, the mode theta(t) of log p(y | theta) +
+    (1 - t) log p_a(theta) + t log p_b(theta) changes by H^-1 sum_k g_k dt, and the share of prior k is the integral of its part of
+    this sum, so that the shares do not depend on an order. Then come the shares of the methods: degrees of freedom, another
+    covariance, skewness (a mean is not a mode), an approximation, Monte Carlo error, early stopping. Mixed models have steps in order: degrees of freedom of
     the mean (ML to REML), prior, then uncertainty of the standard deviations.
 
     Parameters

@@ -83,7 +83,8 @@ def design_notes(table: FitTable) -> list[str]:
 
 
 Array = np.ndarray
-MOST_PARAMETERS = 20  # of more parameters, those with the largest differences
+# with more parameters, only these with the largest differences are printed
+MOST_PARAMETERS = 20
 HEADINGS = (
     "", "fit", "estimate", "SE | SD", "lower", "upper", "diff / SE", "SE ratio", "prior", "prior weight",
 )  # fmt: skip
@@ -168,7 +169,7 @@ def _distances(table: FitTable) -> Array:
 def choose_parameters(
     table: FitTable, long: int = 60, limit: int = MOST_PARAMETERS
 ) -> tuple[list[int], list[str]]:
-    """Numbers of the printed parameters in their order, without the columns of smooth functions and processes, and lines on the others.
+    """Return the numbers of the printed parameters in their order, without columns of smooth functions and processes, and lines on the others.
 
     If there are more than `long`, these are the `limit` coefficients with the largest differences, and all auxiliary parameters.
     """
@@ -238,7 +239,7 @@ def _header(table: FitTable) -> list[str]:
 
 
 def kinds_of_intervals(table: FitTable, name: str) -> str:
-    """The kind of interval of the coefficients of a fit, in brackets the other kinds of other parameters; "no" for none."""
+    """Return the kind of the coefficients' intervals of a fit, with different kinds of other parameters in brackets; "no" for none."""
     data = table.data.sel(fit=name)
     has_interval = data["lower"].notnull() | data["upper"].notnull()
     names_by_words: dict[str, list[str]] = {}
@@ -416,7 +417,7 @@ class Comparison(FitTable):
 
     @property
     def _largest_reasons(self) -> list[str]:
-        """One sentence for each parameter that differs, the largest difference first; standard deviations and correlations of
+        """Return a sentence for each parameter that differs, the largest difference first; standard deviations and correlations of
         effects come after coefficients."""
         names = list(map(str, self.data["param"].values))
         roles = dict(zip(names, self.data["role"].values))
@@ -455,7 +456,7 @@ def compare(
     prob : float
         Probability of every interval, between 0 and 1.
     kind : str, optional
-        "t", "wald", "eti" or "hdi", used by the fits that have it; the others keep their own. The column `kind`
+        "t", "wald", "eti" or "hdi", for fits that have this kind; other fits keep their default. The column `kind`
         of the result has the kind of each interval.
     baseline : str, optional
         The name of the fit to compare the others with; the first by default.

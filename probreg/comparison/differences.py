@@ -120,7 +120,7 @@ class FitPair:
 
     @cached_property
     def structure(self) -> dict[Cause, str]:
-        """The differences in columns, effects by group, smooth functions and weights, in words."""
+        """Describe the differences in columns, effects by group, smooth functions and weights."""
         d, e = [fit.model.design for fit in self.fits]
         texts: dict[Cause, str] = {}
         if d is e:
@@ -161,7 +161,7 @@ class FitPair:
 
     @property
     def shape_cause(self) -> Cause:
-        """Why the mean of a posterior is not the other estimate: skewness, or a normal approximation in one of them."""
+        """Return why the mean of a posterior differs from the other estimate: skewness, or a normal approximation in one of the fits."""
         if {"normal at the mode", "posterior"} <= set(map(summary, self.fits)):
             return Cause.APPROXIMATION
         return Cause.SKEWNESS
@@ -213,7 +213,7 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
 
 
 def summary(fit: Fit) -> str:
-    """Return the kind of an estimate: "mode", "normal at the mode" (draws that carry the density they were drawn from) or
+    """Return the kind of an estimate: "mode", "normal at the mode" (draws that include the density they were drawn from) or
     "posterior"."""
     draws = fit.solution.draws
     if draws is None:
@@ -236,14 +236,14 @@ def covariance_kind(fit: Fit) -> str:
         return ""
     if fit.solution.replicates is not None:
         return f"{getattr(fit.method, 'kind', '')} bootstrap"
-    # by its own name: the prior's contribution to the bread counts as an effect of the prior
+    # the plain name: the prior's part of the bread counts as an effect of the prior
     kind = kind_of_mode(fit.method, fit.solution)
     return "curvature" if kind in ("classical", "expected", "observed") else kind
 
 
 def same_prior(base: Fit, fit: Fit) -> bool:
-    """Return whether the priors have the same density on common columns, however specified: log p differs by a constant at the
-    two estimates and about them, at both values of sigma."""
+    """Return whether the priors have the same density on common columns, however specified: log p differs by a constant at
+    both estimates and near them, for both values of sigma."""
     fits = (base, fit)
     a, b = models = [f.stated_model for f in fits]
     if a is b or repr(a.prior) == repr(b.prior):

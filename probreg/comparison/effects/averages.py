@@ -55,7 +55,7 @@ class EffectSlopes(NamedTuple):
 class Target(ABC):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
 
-    quantity: Quantity  # with the mean that is h, or has h as its slope
+    quantity: Quantity  # h is the mean of this quantity, or a slope of the mean
 
     @abstractmethod
     def values(self, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
@@ -73,7 +73,7 @@ class Target(ABC):
 
     @abstractmethod
     def sums(self) -> list[Mapping[str, RowSums]]:
-        """For each pair, in the same order, a mapping from each process to the sums over rows that x has in its columns."""
+        """Return for each pair, in the same order, a mapping from each process to the row sums of x in its columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ def averages_of_draws(
     draws: Mapping[str, Array],
     residual: Callable[[Target, slice], Sequence[Array]] | None = None,
 ) -> list[Array]:
-    """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
+    """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors for
     some atoms."""
     block_size = 65_536  # draws times rows times classes that stay in cache
     n = max([g.rows.max(initial=0) + 1 for g in groups])
@@ -252,7 +252,7 @@ def averages_of_draws(
                 h = target.values_of_draws(beta, aux, jacobians)
             else:
                 h = target.values(beta, aux, residual(target, atoms))
-            # einsum of one row of numbers and a stack is no product of matrices; tensordot is
+            # einsum of one row of numbers and a stack does not use a matrix product; tensordot does
             means = [
                 np.tensordot(g.select(h, 1), g.share, ((1,), (0,))) for g in groups
             ]
@@ -278,7 +278,7 @@ class EffectSums:
 
     @property
     def words(self) -> str:
-        """The included uncertainty, as the end of a sentence."""
+        """A description of the included uncertainty, as the end of a sentence."""
         return f"; the variance of {', '.join(self.sums)} at new inputs and groups is included"
 
     def weights(

@@ -62,24 +62,24 @@ class Scale:
     name: str
 
 
-# A contrast of averages a and b: b - a, b / a, or the ratio of their odds, shown as it is or through exp.
+# A contrast of averages a and b: b - a, b / a, or the ratio of their odds, shown directly or as exp.
 PLAIN = Scale(IDENTITY, IDENTITY, "difference")
 RATIO = Scale(LOG, LOG, "ratio")
 
 
 class EffectLaw(NamedTuple):
-    """The law of effects over their standard errors: the degrees of freedom of combinations L (q, R), one or each its own (q,) by
-    Satterthwaite, None for a normal law; and the words after it."""
+    """The distribution of effects over their standard errors: the degrees of freedom of combinations L (q, R), one number or (q,) by
+    Satterthwaite, None for a normal distribution; and the words after its name."""
 
     df_of: Callable[[Array], float | Array | None]
     words: str
 
     def of_combinations(self, L: Array) -> "EffectLaw":
-        """Return the law of combinations of the effects."""
+        """Return the distribution of combinations of the effects."""
         return self._replace(df_of=lambda K: self.df_of(K @ L))
 
     def describe(self, df: float | Array | None, words: str | None = None) -> str:
-        """Describe the law at these degrees of freedom, by default with its own words."""
+        """Describe the distribution at these degrees of freedom, by default with its own words."""
         name = "normal"
         if isinstance(df, np.ndarray):
             low, high = df.min(), df.max()
@@ -127,8 +127,8 @@ def zero_tests(
 
 
 class Evaluated(NamedTuple):
-    """Columns of the table, the kind of the intervals, the covariance of the effects on their scale, the rows if they are a sample in
-    which the effects differ, and the law or the draws of the effects."""
+    """Columns of the table, the kind of the intervals, the covariance of the effects on their scale, the rows if they are a sample
+    with different effects, and the distribution or the draws of the effects."""
 
     columns: dict[str, Array]
     kind: str
@@ -143,7 +143,7 @@ class Evaluation:
     """Effects of a fit on one scale: the rows to average over, the probability of intervals, the kind of covariance with its arguments,
     and the adjustment for several tests.
 
-    `pairs_of` is the number of levels if the effects are all pairs of these.
+    `pairs_of` is the number of levels if the effects are all pairs of levels.
     """
 
     fit: Fit
@@ -155,7 +155,8 @@ class Evaluation:
     adjust: str | None = None
     pairs_of: int | None = None
     has_sampled_rows: bool = False  # the rows are a sample of a population
-    contrasts: bool = True  # whether the effects are 0 under a null, as slopes are
+    # whether the effects are 0 under a null hypothesis, like slopes
+    contrasts: bool = True
     effects: Sequence[AveragedEffect] = ()
     scale: Scale = PLAIN
 
@@ -221,7 +222,7 @@ class Evaluation:
         if not self.has_sampled_rows:
             return value, gradient, None
         influence = np.concatenate([m.reshape(len(m), -1) for m in moves], 1)
-        # means of equal rows differ in another sample, where a parameter does not
+        # in another sample the mean of other rows differs, but a parameter does not
         may_be_constant = isinstance(self.rows.quantity, RowQuantity) or all(
             len(effect.targets) > 1 or isinstance(effect.targets[0], AverageSlope)
             for effect in self.effects
@@ -377,7 +378,7 @@ class Evaluation:
         cov, df, words = influence_covariance(
             fit.model, fit.solution, G, rows, kind, settings
         )
-        # as in intervals: t goes with least squares
+        # as for intervals: least squares has t
         return cov, None if fit.solution.df is None else df, words
 
     def _satterthwaite(self, cov: Array, L: Array) -> Array | None:
@@ -431,7 +432,7 @@ class Evaluation:
 
     def _from_asymptotic_draws(self, off_span: EffectSums) -> Evaluated:
         """Effects of a point estimate that are nonlinear in a process off its columns: the mean over the process at the estimate, and intervals
-        from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
+        from draws of the estimate's normal distribution and of the process together. If no row is off the columns, the delta method is used."""
         fit = self.fit
         link = self.scale.link
         inverse = self.scale.back.inverse

@@ -49,9 +49,9 @@ class Population:
     weights: Array
     offset: Array | None
     what: str
-    # the table before anything was set: its range is where columns are known to exist
+    # the table before variables were set: columns certainly exist in its range
     origin: Mapping[str, Any]
-    # which group's effects a row of a model with groups has
+    # the group that a row takes effects from, in a model with groups
     groups: GroupsLike = "typical"
     # of new groups: their numbers (n,), by the term
     codes: Mapping[str, Array] = field(default_factory=dict)

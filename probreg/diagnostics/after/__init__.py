@@ -36,8 +36,8 @@ def diagnose(
 ) -> Findings:
     """Diagnose a fit: test the assumptions of the model at the estimates, and find influential rows and bad chains.
 
-    `check(model)` answers other questions: whether columns, responses and priors allow a good fit at all. Findings are in
-    order of severity, each with a remedy and the picture to look at. It prints the findings that need attention and the
+    Use `check(model)` before the fit: it tests whether columns, responses and priors allow a good fit. Findings are in
+    order of severity, each with a remedy and the name of a picture. It prints the findings that need attention and the
     number of diagnostics that passed. A fit without rows in memory has the finding "rows".
 
     Parameters
@@ -45,7 +45,7 @@ def diagnose(
     fit : Fit
         A fit.
     skipped : bool
-        List and print the diagnostics that do not apply too, each with its reason.
+        Whether to also list and print the diagnostics that do not apply, each with its reason.
     verbose : bool
         Print all findings, as `.show(verbose=True)` does.
 

@@ -202,7 +202,7 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
 
 def grouped_dispersion(y: Array, p: Array, coefficients: float) -> Dispersion:
     """X^2 = sum_g sum_k (y_gk - n_g p_gk)^2 / (n_g p_gk), chi-square on groups (K - 1) - coefficients (McCullagh & Nelder 1989,
-    section 4.5); of two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
+    section 4.5); for two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
     # E_gk = n_g p_gk, and X^2 / df estimates the ratio of the variances to the multinomial's.
     expected = y.sum(1, keepdims=True) * p
     df = len(y) * (p.shape[1] - 1) - coefficients
@@ -271,8 +271,8 @@ def hosmer_lemeshow(
 ) -> HypothesisTest:
     """sum over groups and classes of (observed - expected)^2 / expected, chi-square on (groups - 2)(K - 1).
 
-    p (n, K) class probabilities, y (n, K) counts of each class in a row. Groups are cut by the probability of not being the reference class, into
-    about equal numbers; equal predictions stay together, so there may be fewer groups.
+    p (n, K) class probabilities, y (n, K) counts of each class in a row. The probability of not being the reference class divides the rows into groups of
+    about equal size; equal predictions stay together, so there may be fewer groups.
 
     >>> p = np.repeat([0.2, 0.4, 0.8], 10)
     >>> y = np.tile([1, 0, 0, 0, 1], 6)
@@ -285,7 +285,7 @@ def hosmer_lemeshow(
     member = (group[:, None] == np.unique(group)).astype(float)
     expected = member.T @ (trials[:, None] * p)
     happened = member.T @ y
-    with np.errstate(all="ignore"):  # a class that is certain not to come
+    with np.errstate(all="ignore"):  # a class with probability 0
         parts = np.where(expected > 0, (happened - expected) ** 2 / expected, 0.0)
     # X^2 = sum_g sum_k (O_gk - E_gk)^2 / E_gk ~ chi^2 on (G - 2)(K - 1)   (Fagerland, Hosmer & Bofin 2008).
     df = max(len(expected) - 2, 0) * (p.shape[1] - 1)
@@ -364,7 +364,7 @@ def _zero_error(pieces: FitArrays) -> float:
     rng = np.random.default_rng(0)
     n_draws = 1
     if likelihood.nuisance:
-        n_draws += 20_000 // len(eta)  # so that many scores in all
+        n_draws += 20_000 // len(eta)  # so that there are enough scores in all
     products = np.zeros((len(eta), g.shape[1], g.shape[1] - 1))
     for _ in range(n_draws):
         y = likelihood.sample(rng, eta, **pieces.aux)
@@ -404,7 +404,7 @@ def _elpd(fit: Fit, likelihood: Likelihood) -> Array:
     try:
         with warnings.catch_warnings(action="ignore"):
             mode = fit_model(model, method)
-        # a nat in the sum is little next to a difference that matters
+        # an error of a nat in the sum is small compared with a relevant difference
         return refit_rows(mode, refit_all=0, allowed=1.0).elpd
     except ProbregError:
         return np.full(1, np.nan)

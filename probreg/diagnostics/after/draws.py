@@ -31,7 +31,7 @@ class ApproximationDiagnostic(Diagnostic):
     picture = "plot.coefficients"
 
     def find(self, fit: Fit) -> list[Finding]:
-        low_share = 0.25  # effective shares of draws: they cover the middle, the shape the tails
+        low_share = 0.25  # effective share of draws: it measures the centre, and the shape measures the tails
         high_share = 0.5
         bad_k = 0.7  # the largest shape for which weighted means converge (Vehtari et al. 2024)
         good_k = 0.5  # finite variance

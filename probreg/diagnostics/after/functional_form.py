@@ -1,6 +1,6 @@
 """Tests of the functional form: RESET by added variables, and linearity of smooth functions.
 
-A smooth function is f = flat columns + Z u with u ~ N(0, tau^2 I); its test is of H0: tau = 0, on the boundary of the parameter space, where -2 log of a
+A smooth function is f = flat columns + Z u with u ~ N(0, tau^2 I); its test has the null hypothesis tau = 0, on the boundary of the parameter space, where -2 log of a
 likelihood ratio is not chi-square. The scales of other smooth functions are taken as known, relative to sigma.
 """
 
@@ -76,7 +76,7 @@ class ResetDiagnostic(Diagnostic):
 def reset(fit: Fit) -> HypothesisTest | None:
     """Test eta^2 and eta^3 as added columns, for a softmax the powers of each predictor in that predictor.
 
-    None if they are linear combinations of the columns."""
+    Return None if they are linear combinations of the columns."""
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2, 3   (Ramsey 1969).
     centred = fit.model.design.intercept is not None
 

@@ -50,7 +50,7 @@ UNCOMMON, RARE = 0.1, 0.01
 
 class DeletionDiagnostic(Diagnostic):
     """A measure of the change without a row: a note from `noted` on if fewer than one in ten samples of the model have as large a
-    measure, a warning from `warned` on if fewer than one in a hundred do. Among few rows one always has a large measure."""
+    measure, a warning from `warned` on if fewer than one in a hundred do. With few rows, one of them always has a large measure."""
 
     when = "flat or normal priors"
     picture = "plot.diagnose"
@@ -165,7 +165,7 @@ def influence_measures(fit: Fit) -> Dataset:
     internal = influence.internal[0]
     if fit.model.likelihood.exact_information:
         internal = fit.once(arrays_of_fit).influence.internal[0]
-    with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
+    with np.errstate(all="ignore"):  # 0 / 0 if no degree of freedom is left
         dffits = np.sqrt(pieces.Z.shape[2] * influence.cook[0]) / sigma
         studentised = np.sqrt(internal) / sigma
     if pieces.df is None:
@@ -359,7 +359,7 @@ def surprise(fit: Fit) -> Array:
         and fit.model.joint.gaussian
     ):
         pieces = fit.once(deletion_arrays)
-        with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
+        with np.errstate(all="ignore"):  # 0 / 0 if no degree of freedom is left
             r = np.sqrt(pieces.influence.internal[0]) / pieces.influence.sigma[0]
         assert pieces.df is not None
         return 2.0 * stdtr(pieces.df - 1.0, -np.nan_to_num(r))

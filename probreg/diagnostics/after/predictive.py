@@ -54,7 +54,7 @@ _RATES = "use a weaker prior, or an intercept"
 class Statistic(NamedTuple):
     """A test statistic: its name, its value, and the remedy if it differs between data and replicates, "" for another variance.
 
-    It is one that the model does not fit by construction: the skewness of Gaussian residuals, not their mean. `value` maps the
+    The model must not reproduce it by construction: the skewness of Gaussian residuals is useful, their mean is not. `value` maps the
     response, (S, n) or (S, n, K) of replicates and (1, n) or (1, n, K) of data, its mean (S, n) or (S, n, K) and the nuisance
     parameters (S, 1), with the trials (n,) of rows that count them and the "variance" of counts, to (S,), or to (1,) if it
     depends only on y.
@@ -69,7 +69,7 @@ class Statistic(NamedTuple):
 def statistics(likelihood: Likelihood, fitted: Array) -> list[Statistic]:
     """Return the statistics of a likelihood; `fitted` (n, m) are the linear predictors at the posterior mean, which group the rows.
 
-    By default an ordered response has mean, standard deviation, smallest and largest value; counts have the zeros and the dispersion.
+    The default for an ordered response is mean, standard deviation, smallest and largest value; for counts also zeros and dispersion.
     """
     if likelihood.is_count:
         return [
@@ -186,7 +186,7 @@ def _misfit(
 ) -> Callable[[Array, Array, Aux], Array]:
     """Return the statistic of Hosmer & Lemeshow at given parameters, sum of (rate - mean p)^2 / variance over tenths of `fitted` (n,).
 
-    It is of the event, or of the class number `level`."""
+    It is for the event, or for the class number `level`."""
     most_groups = 10  # of rows with similar fitted rates
     # (n, groups) with 1 / size if a row belongs to a group; rows with equal fitted values stay together
     groups = min(most_groups, max(2, len(fitted) // 5))

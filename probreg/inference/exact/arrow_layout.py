@@ -3,8 +3,8 @@ priors.
 
 The grouping factor with the most columns leads: its terms with the same groups form K
 effects for each of G groups. The border has the other factors, then columns of diagonal
-roots, then those without a latent prior. With M = blkdiag(roots, I) the coefficients
-are mu + M u in these columns, u ~ N(0, I) a priori for all but the last. Every
+roots, then columns without a latent prior. With M = blkdiag(roots, I) the coefficients
+are mu + M u in these columns, with the prior u ~ N(0, I) except for the last kind. Every
 predictor has its own u: effect k of predictor a is number k m + a.
 """
 
@@ -240,7 +240,7 @@ class ArrowLayout:
             return Frame(np.zeros(0), np.ones(0), None)
         if design.n or not self.by_group:
             rows = design.sample.X[:, flat]
-            X = np.ascontiguousarray(rows.T)  # by column, as sums are quick
+            X = np.ascontiguousarray(rows.T)  # by column, for faster sums
             shift = X.mean(1)
             scale = X.std(1)
         else:
@@ -459,7 +459,7 @@ def _require_near_intercept(model: Model, method: str) -> None:
             continue
         if term.key in design.inputs:
             Z = design.inputs[term.key][:, 1:].T
-            Z = np.ascontiguousarray(Z)  # by column, as sums are quick
+            Z = np.ascontiguousarray(Z)  # by column, for faster sums
             middle, spread = Z.mean(1), Z.std(1)
         else:
             moments = design.moments_by_group

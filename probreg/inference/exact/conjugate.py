@@ -49,8 +49,8 @@ from probreg.priors.joint import Key
 class Conjugate(Method):
     """The exact posterior beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b), with its log evidence.
 
-    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns
-    with a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2
+    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, where q columns
+    have a proper prior. So beta_j is Student-t on 2a degrees of freedom with scale^2
     (b/a) V_jj. It needs a fixed sigma, or p(sigma) ∝ 1/sigma (with flat priors this
     gives the classical t interval), p(sigma) ∝ 1, or InverseGamma on sigma^2; normal
     priors are then in units of sigma.
@@ -315,7 +315,7 @@ def _covariance(solution: Solution) -> ParameterCovariance:
 def _normal(
     model: Model, mean: Array, P: Array, *, sigma_units: bool = False
 ) -> Prior | dict[Key, Prior]:
-    """One normal prior of every column, the intercept too."""
+    """Return one normal prior of every column, including the intercept."""
     if model.shape[1] > 1 or model.likelihood.outcomes:
         return MultivariateNormal(
             tuple(map(tuple, mean.tolist())), precision=tuple(map(tuple, P.tolist()))

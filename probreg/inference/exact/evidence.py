@@ -1,5 +1,5 @@
 """Type-II maximum likelihood: unknown prior scales and sigma at the maximum of the
-evidence, then any method at these values.
+evidence, and then any method at these values.
 
 Newton's method over the logs of the scales finds the maximum; some scales may go to
 zero.
@@ -92,7 +92,7 @@ def joint_covariance(
     changes = np.column_stack([slope.ravel() for slope in slopes])
     if conditional.missing is not None:
         changes[conditional.missing[:size]] = 0.0
-    # the logs of nuisance parameters are coordinates of theta, behind the scales
+    # the logs of nuisance parameters are coordinates of theta, after the scales
     places = len(problem.groups.priors) + np.arange(len(problem.outer))
     known = np.isin(places, free)
     changes = np.vstack([changes, np.equal.outer(places[known], free)])
@@ -113,13 +113,13 @@ class Evidence(Method):
     The coefficients beta are integrated out. Then `method` fits the model at these scales. Its standard errors include the
     uncertainty of scales and nuisance parameters. A Gaussian model with unknown scales
     only of effects by group has errors at known scales, as in lme4.
-    `covariance("joint")` and `covariance("conditional")` give either. tau is the
+    `covariance("joint")` and `covariance("conditional")` give both kinds. tau is the
     unknown scale of a block of coefficients: `Normal(HalfNormal(1.0))`,
     `Normal(Reference())` for pure type-II maximum likelihood, `GPrior(...)`, `R2(...)`.
     Densities are over the logs, for which `Reference()` is flat.
 
     Exact for Gaussian likelihoods (Newton's method from the moments, for any scale of
-    the data). For other smooth ones log p(y | tau) is its Laplace approximation. The
+    the data). For other smooth likelihoods log p(y | tau) is its Laplace approximation. The
     maximum is found from a grid of common scales; with many scales it may be local.
     With flat densities of the scales, it satisfies MacKay's equations: |m|^2 / tau^2 =
     gamma and RSS / sigma^2 = n - gamma - (flat columns), with m the posterior mean and

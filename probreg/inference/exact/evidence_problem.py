@@ -77,7 +77,7 @@ def with_values(model: Model) -> Model:
     These columns do not depend on the hyperparameters. Returns the model itself if it
     has no such process.
     """
-    # one by one: a new basis moves the columns after it
+    # one by one, because a new basis changes the places of later columns
     while unknown_lengths := [
         (b.columns, b.prior.basis)
         for b in model.joint.blocks
@@ -117,7 +117,7 @@ class EvidenceProblem:
     per_column : bool
         Whether each column has its own scale.
     method : str
-        The method that its errors name.
+        The name of the method in error messages.
     criterion : {"REML", "ML"}
         Whether flat columns are integrated.
     points : int
@@ -273,7 +273,7 @@ class EvidenceProblem:
         return _with_basis(model, term, basis, {**priors, term.columns: after})
 
     def _rebased_surface(self, values: Array, chosen: Array) -> EvidenceSurface:
-        """Return the surface over the other hyperparameters, given `values` of those in
+        """Return the surface over the other hyperparameters, given `values` of the hyperparameters in
         columns; anchors are selected at `chosen`."""
         model = self.model
         ends = np.cumsum([len(prior.in_columns) for _, prior in self.moving])
@@ -511,7 +511,7 @@ class EvidenceProblem:
                 return -np.inf
 
         def rises(j: int) -> bool:
-            # compare points on the way of the search, and beyond its end
+            # compare points on the path of the search, and beyond its end
             e = np.arange(len(start)) == j
             low, end = (
                 value(t)

@@ -61,7 +61,7 @@ def fit_command(options: Namespace) -> int:
 
 
 def predict_command(options: Namespace) -> int:
-    """Predict the rows of a table by a saved fit, as CSV or JSON."""
+    """Predict the rows of a table with a saved fit, as CSV or JSON."""
     if options.output is not None:
         destination(options.output)
     fit = load_fit(options.saved)
@@ -183,7 +183,7 @@ def datasets_command(options: Namespace) -> int:
 
 
 def demo_command(options: Namespace) -> int:
-    """Three fits of O-ring damage before Challenger's last flight, a forecast, and a report."""
+    """Show three fits of O-ring damage before Challenger's last flight, a forecast, and a report."""
     destination(options.output)
     card = describe_dataset("challenger")
     rows = load_dataset("challenger")

@@ -1,4 +1,4 @@
-"""A table from a file or the standard input: text, Parquet or Arrow, read so that no column is renamed and no value guessed."""
+"""A table from a file or the standard input: text, Parquet or Arrow, read without renaming columns and without guessing values."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""The commands, their options and the values of these, and the run of one command with its exit code.
+"""The commands, their options and option values, and the run of one command with its exit code.
 
 0: success. 1: the command fails (a file that cannot be read or written, data that do not fit the model, a method that cannot
 fit it), or `check` or `diagnose` finds a problem. 2: an unknown option, value or name.
@@ -352,6 +352,6 @@ def _fail(message: str, code: int = FAILURE) -> int:
 
 
 def _discard_output() -> None:
-    """Send the rest of the buffer nowhere."""
+    """Discard the rest of the buffer."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -168,7 +168,7 @@ def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
 
 
 def _prior_tree(model: Model) -> Any:
-    """Return responses drawn from the priors at the row of each observation, and the observed ones, as arviz-plots takes them."""
+    """Return responses drawn from the priors at the row of each observation, and the observed responses, in the form that arviz-plots needs."""
     import xarray as xr
 
     repeated = repeat_observations(model)

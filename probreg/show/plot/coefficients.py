@@ -264,7 +264,7 @@ def _posterior_draws(fit: Fit) -> Array:
 
 
 def _draw_densities(ax: Any, prior: Array, likelihood: Array, posterior: Array) -> None:
-    """Draw the densities of three samples; limits contain likelihood and posterior, and as much of the prior as keeps these visible."""
+    """Draw the densities of three samples; the axis contains likelihood and posterior, and as much of the prior as possible without hiding them."""
     series = {"prior": prior, "likelihood": likelihood, "posterior": posterior}
     drawn = {k: v for k, v in series.items() if np.isfinite(v).all() and np.ptp(v) > 0}
     if not drawn:

@@ -48,7 +48,7 @@ BAND = 0.95
 
 @check_arguments
 def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
-    """Draw the diagnostics that apply: residuals, quantiles, spread, agreement with the data, leverage.
+    """Draw the diagnostic pictures that apply: residuals, quantiles, spread, agreement with the data, leverage.
 
     A measured response has the pictures that R draws for a linear model, and the response against its fitted mean. Counts have
     a rootogram: roots of observed and expected frequencies. Events and classes have calibration. Leverage, with contours of
@@ -304,9 +304,9 @@ def rootogram(
 ) -> Figure:
     """Draw a hanging rootogram of counts: bars of the observed frequencies hang from the line of the expected ones.
 
-    Heights are square roots, so that large and small frequencies have the same spread. A bar that ends above 0 is a count that
-    the data have too rarely, a bar that ends below 0 one that they have too often. In data from the model each bar ends inside
-    the band with probability `prob`; many ends outside it, or a bar of zeros that ends far below, call for another likelihood.
+    Heights are square roots, so that large and small frequencies have the same spread. If a bar ends above 0, the count is too
+    rare in the data; if it ends below 0, the count is too frequent. In data from the model each bar ends inside the band with
+    probability `prob`. If many bars end outside, or the bar of zeros ends far below the band, use another likelihood.
 
     Parameters
     ----------

@@ -269,7 +269,7 @@ def _draw_fit(
         ax.set_ylim(-0.04, 1.04)
     else:
         prediction, group = _predict_new_groups(fit, path, prob, prediction)
-        # none under sampling weights; new observations of trials are successes, not shares
+        # no band under sampling weights; new observations of trials are successes, not shares
         if "new_lower" in prediction and not isinstance(likelihood, OfTrials):
             words = f"{100 * prob:g} % of new observations{group}"
             look = {"color": LIGHT, "alpha": 0.55, "linewidth": 0, "zorder": 1}

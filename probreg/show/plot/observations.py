@@ -172,7 +172,7 @@ class ReferenceGrid:
         return set(getattr(self.fit.model.design.recipe, "offset_variables", ()))
 
     def values(self, name: str, *, curve: bool) -> list[Any]:
-        """Return the levels of a category or the values of a number; of many, N_POINTS for a `curve` and otherwise the quartiles."""
+        """Return the levels of a category or the values of a number; if there are many, N_POINTS for a `curve` and otherwise the quartiles."""
         if name not in self.table:
             raise DataError(
                 f"condition: {name!r} is not a variable of this model; those are: {', '.join(self.table)}"
@@ -244,7 +244,7 @@ def _typical_value(values: Any, weights: Array | None, *, mean: bool) -> Any:
     if mean:
         return float(np.average(values, weights=weights))
     plain = np.asarray(values)
-    # dates stay dates, which tolist turns into integers
+    # keeps dates, which tolist would turn into integers
     seen = list(dict.fromkeys(plain if plain.dtype.kind in "mM" else plain.tolist()))
     w = full_weights(weights, len(plain))
     return max(seen, key=lambda v: w[plain == v].sum())
