@@ -315,7 +315,7 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
         y = next(iter(table.values()))
     if is_array(y) or np.ndim(y) == 0:
         # A list that mixes text with other values, which numpy would convert to text.
-        mixed = isinstance(y, list) and any(isinstance(v, str) for v in y)
+        mixed = isinstance(y, list | tuple) and any(isinstance(v, str) for v in y)
         values = as_array(np.array(y, dtype=object) if mixed else y, "y")
         return (
             values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
@@ -458,7 +458,9 @@ def weights_without_empty_trials(
 
 
 def is_array(data: Any) -> bool:
-    return isinstance(data, np.ndarray | list)
+    """Return whether rows come as an array or nested lists; a table has named columns, and a single column may declare its levels."""
+    is_matrix = getattr(data, "ndim", 1) == 2 and not hasattr(data, "columns")
+    return isinstance(data, np.ndarray | list | tuple) or is_matrix
 
 
 def read_column(data: Any, name: str) -> Array:

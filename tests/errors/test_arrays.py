@@ -6,6 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import xarray as xr
 
 import probreg as pr
@@ -282,3 +283,20 @@ def test_a_column_of_times_beside_numbers_is_named(time):
     ):
         with pytest.raises(DataError, match="column 'x1' holds times such as"):
             call()
+
+
+@pytest.mark.parametrize("make", [xr.DataArray, lambda X: tuple(map(tuple, X))])
+def test_a_matrix_of_another_container_is_an_array(make):
+    fit = pr.fit(pr.Model.from_arrays(make(X), tuple(Y)))
+    plain = pr.fit(pr.Model.from_arrays(X, Y))
+    np.testing.assert_array_equal(fit.summary(), plain.summary())
+    np.testing.assert_array_equal(
+        fit.predict(make(X[:3])).to_array(), plain.predict(X[:3]).to_array()
+    )
+
+
+def test_a_sparse_matrix_is_named():
+    fit = pr.fit(pr.Model.from_arrays(X, Y))
+    for call in (lambda rows: pr.Model.from_arrays(rows, Y), fit.predict):
+        with pytest.raises(DataError, match="is a sparse matrix"):
+            call(scipy.sparse.csr_array(X))
