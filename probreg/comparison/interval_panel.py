@@ -166,7 +166,7 @@ def _interval_ends(fit: Fit, kind: str, prob: float) -> Array:
     return np.array([interval[end].values.ravel() for end in ("lower", "upper")])
 
 
-# the methods of the fits in a simulation, by kind of interval; "auto" for the others
+# the methods of the fits in a simulation, by kind of interval; "auto" for other kinds
 _METHOD_OF_KIND: dict[str, str | Method] = {
     "bootstrap": Bootstrap(reps=199),
     "eti": "posterior",
@@ -226,7 +226,7 @@ def coverage(
     """Simulate the coverage of intervals: the share of data sets where they contain the truth, with its Monte Carlo error.
 
     Responses are drawn from the likelihood of `model` at `truth`, and each data set is fitted under the model's prior.
-    A row of weight w counts as w rows. Data set k has its own seed, so that `workers` change nothing. Data sets without
+    A row of weight w counts as w rows. Data set k has its own seed, so that `workers` does not change the result. Data sets without
     an interval (separated, collinear) are left out of the shares and counted by cause.
 
     Parameters
@@ -349,7 +349,7 @@ def _once(
         try:
             ends[kind] = _interval_ends(estimate, kind, prob)
         except Incompatible:
-            raise  # true of every data set: the question is wrong
+            raise  # every data set raises this error: the arguments are wrong
         except ProbregError as error:
             ends[kind] = _CAUSES.get(status, type(error).__name__)
     return ends

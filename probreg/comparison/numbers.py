@@ -42,7 +42,7 @@ RANK_DECIMALS = 6
 
 @dataclass(frozen=True, eq=False)
 class FitTable:
-    """Fits by name with their numbers: the part of a comparison that its causes, its notes and its text are made of."""
+    """Fits by name with their numbers: the part of a comparison that its causes, notes and text use."""
 
     fits: Mapping[str, Fit]
     baseline: str
@@ -139,7 +139,7 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     s = fit.solution
     likelihood = fit.model.likelihood
     interval = fit.intervals.of_kind(kind if kind in KINDS[fit.target] else None)
-    # other scales of priors that were sampled are no parameters
+    # other sampled scales of priors are not parameters
     reported = fit.once(reported_parameters)
     scalars = [
         n
@@ -158,7 +158,7 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
         mcse = mixing_measure(fit, tuple(scalars), "ess_bulk") ** -0.5
     kinds = [interval.name] * len(estimates.names)
     if s.draws is None and interval.name in ("t", "wald"):
-        # as `Fit.aux_interval` gives
+        # as in `Fit.aux_interval`
         of_aux = "chi-square" if s.df and interval.name == "t" else "log-wald"
         for i, name in enumerate(scalars, start=k):
             bounded = of_aux == "log-wald" and name.startswith("cor(")

@@ -1,4 +1,4 @@
-"""The path from the mode of one model to the mode of another with the same likelihood, and the share of each prior in it.
+"""The path from the mode of one model to the mode of another with the same likelihood, and the share of each prior in the difference.
 
 Between them lie log p_t(theta) = log p(y | theta) + (1 - t) log p_a(theta) + t log p_b(theta), theta = (vec gamma, log aux)
 on standardised columns, with modes theta(t) and negative Hessians H(t). The priors are sums of blocks, one for each column
@@ -6,7 +6,7 @@ or term; with g_k the gradient of log p_bk - log p_ak
 
     d theta / dt = H^-1 sum_k g_k = sum_k v_k,       share of k in theta_b - theta_a = integral of v_k dt over (0, 1).
 
-All blocks change together, so that no order is chosen, and the integral does not depend on the parametrisation of t. For the
+All blocks change together, so that the shares do not depend on an order, and the integral does not depend on the parametrisation of t. For the
 standard errors SE_j^2 = (H^-1)_jj the share is the integral of d log SE_j / dt = -(H^-1 (P_k + dH[v_k]) H^-1)_jj / (2 (H^-1)_jj),
 with P_k the block's own change of the curvature and dH[v_k] the third derivative along v_k. A nuisance parameter that one side
 fixes at u_b has the prior -(u - u_b)^2 w t / (2 (1 - t)); its precision grows without bound.
@@ -49,7 +49,7 @@ LAST = PathPoint(0.0, 1.0)
 
 
 class PriorTerms(NamedTuple):
-    """The derivatives of a log prior over (vec beta, log aux), those over log sigma by entry of vec beta."""
+    """The derivatives of a log prior over (vec beta, log aux), with the derivatives over log sigma by entry of vec beta."""
 
     slope: Array  # (k,)
     log_sigma: Array  # (k,), sums to the slope over log sigma of log p(beta | sigma)
@@ -61,7 +61,7 @@ class PriorTerms(NamedTuple):
 
     @classmethod
     def of(cls, model: Model, beta: Array, aux: Mapping[str, float]) -> "PriorTerms":
-        """The terms of a model at beta (p, m) and these nuisance parameters, those that the model fixes included."""
+        """The terms of a model at beta (p, m) and these nuisance parameters, including fixed ones."""
         sigma = model.likelihood.noise({**model.fixed, **aux})
         g, H = model.joint.derivatives(beta, sigma)
         k, m = beta.size, beta.shape[1]
@@ -106,7 +106,7 @@ class PathMode(NamedTuple):
     """The mode theta(t) with the numbers of the table there, (J,)."""
 
     local: PathLocal
-    covariance: Array  # of theta; parameters that are fixed have none
+    covariance: Array  # of theta; fixed parameters have none
     value: Array
     log_se: Array
 

@@ -1,13 +1,14 @@
-"""The prior of a fit in words, and its influence on each coefficient: its weight, its pull, a conflict of prior and data, and the sensitivity to its scale.
+"""Descriptions of the prior of a fit, and its influence on each coefficient: its weight, its pull, a conflict of prior and data, and the
+sensitivity to its scale.
 
 The reference is the same likelihood under flat priors. With P and J the curvatures of the log prior and of the
-log likelihood at the estimate and H = P + J, the prior weight is (P H^-1)_jj, for independent normal priors the posterior
-variance in units of the prior's. The sum of 1 minus it is the effective number of parameters. The pull
+log likelihood at the estimate and H = P + J, the prior weight is (P H^-1)_jj. For independent normal priors it is the
+posterior variance over the prior variance. The sum of 1 - weight is the effective number of parameters. The pull
 H^-1 grad log p(beta) is the first-order bias of a mode: the derivative of the estimate over the strength of the prior.
 
 With P and H the curvatures of the log prior and of the log posterior over the coefficients at the estimate, the prior
-weight of a coefficient is (P H^-1)_jj, with the other coefficients re-estimated: for independent priors the posterior variance in
-units of the prior's, which sums to the number of coefficients determined by the prior (MacKay 1992).
+weight of a coefficient is (P H^-1)_jj, with the other coefficients re-estimated: for independent priors it is the posterior variance
+over the prior variance. The weights sum to the number of coefficients that the prior determines (MacKay 1992).
 """
 
 import contextlib
@@ -188,7 +189,7 @@ def curvature_over_log(fit: Fit, name: str) -> float:
             curvature + model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1]
         )
     h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
-    # what is not known without hyperparameters is not in units of sigma
+    # priors that are not known without hyperparameters are not in units of sigma
     proper = JointPrior(tuple(b for b in model.joint.blocks if b.prior.known))
     log_p = [
         float(proper.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)
@@ -366,9 +367,9 @@ def prior_weight(fit: Fit) -> PriorWeight:
         },
         index=pd.Index(fit.parameter_names, name="coef"),
     )  # fmt: skip
-    # the K directions that a symmetric softmax reports of K - 1 predictors have K / (K - 1) times their trace
+    # a symmetric softmax reports K directions of K - 1 predictors, with K / (K - 1) times their trace
     count = fit.solution.beta.size
-    # gamma = k - tr P H^-1, the number of parameters that the data settle (MacKay 1992).
+    # gamma = k - tr P H^-1, the number of parameters that the data determine (MacKay 1992).
     effective = count * (1.0 - float(table["prior_weight"].mean(skipna=False)))
     outcomes = len(table) // len(fit.model.joint.informative)
     alone = np.repeat(~design.of_terms, outcomes)
@@ -428,12 +429,12 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
         if isinstance(b.prior, Flat) or model.design.of_terms[where].all():
             continue
         if model.joint.contrast is not None and isinstance(b.prior, ProximalPrior):
-            continue  # a penalty of all classes, which has no draws
+            continue  # a penalty of all classes has no draws
         try:
             unit = b.prior.unit(sigma)
             draws = b.prior.sample(rng, (n_draws, len(where), b.width(m)), unit)
         except ProbregError:
-            continue  # a prior known up to a constant only
+            continue  # a prior that is known only up to a constant
         outcomes = list(range(k)) if b.predictor is None else [b.predictor]
         if b.predictor is None:
             draws = outcomes_of(model, draws).reshape(len(draws), len(where), k)
@@ -573,8 +574,8 @@ def _mode_and_ends(model: Model, method: Method, c: float, seed: int) -> Array:
     prior = mapping_of(blocks, model.design.columns)
     size = model.shape[0] * (len(model.likelihood.outcomes) or 1)
     values = np.full((3, size), np.nan)
-    # a search that runs away has no mode, and a kink no standard errors
-    prob = 0.95  # of the interval that includes zero or not
+    # a diverging search has no mode, and a mode at a kink has no standard errors
+    prob = 0.95  # probability of the interval that includes zero or not
     with (
         warnings.catch_warnings(action="ignore", category=ProbregWarning),
         np.errstate(all="ignore"),

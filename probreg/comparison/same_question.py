@@ -1,4 +1,4 @@
-"""Checks that fits have the same data: to share a table (response, levels, link and rows), or for comparable log densities."""
+"""Checks that fits have the same data, for a common table (response, levels, link and rows) or for comparable log densities."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
-    """The fits by name, for the function `verb`. DataError for anything but a fit, a mapping or a list of fits, and for none."""
+    """The fits by name, for the function `verb`. DataError for other values than a fit, a mapping or a list of fits, and for an empty one."""
     if isinstance(fits, Fit):
         fits = [fits]
     if not isinstance(fits, Mapping | list | tuple):
@@ -53,7 +53,7 @@ def method_name(fit: Fit) -> str:
 
 
 def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
-    """By the name of the method, numbered from the second on: newton, newton 2."""
+    """Return fits by the names of their methods, numbered from the second on: newton, newton 2."""
     fits_by_method = {}
     counts: Counter[str] = Counter()
     for fit in fits:

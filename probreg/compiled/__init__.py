@@ -1,5 +1,5 @@
-"""Densities compiled to machine code: a likelihood or a prior writes its log density as plain arithmetic on numbers (a
-`CompiledDensity`), and one set of loops over rows, compiled for each, sums it and its slopes without the interpreter's lock.
+"""Densities compiled to machine code: a likelihood or a prior defines its log density as plain arithmetic on numbers (a
+`CompiledDensity`). Loops over rows, compiled for each density, sum it and its slopes without the interpreter's lock.
 
 numba is imported on the first use; its machine code is kept on disk, next to these files or in the user's cache.
 """

@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 
 def work_of(b: int, m: int, nuisance: int = 0) -> tuple[Array, Array, Array]:
     """eta (m, b), slope (m + nuisance, b) and log p (2, b), which `loops.gradient` of m predictors and tiles of b rows writes to, with room for
-    one slope over nuisance parameters at least. They start where a line of cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays
-    as NumPy makes them."""
+    one slope over nuisance parameters at least. They start at a cache line: a logistic gradient at (10^4, 11) then takes 39 us, in place of 42 us with
+    NumPy's own arrays."""
     last = 2 * m + max(1, nuisance)
     memory = np.empty((last + 2) * b + 8)
     aligned = memory[-memory.ctypes.data % 64 // 8 :][: (last + 2) * b]
@@ -42,7 +42,7 @@ def order_by_zeros(X: Array) -> Places:
 
 
 def tiles_of(X: Array) -> tuple[Array, Places]:
-    """Return tiles (T, q, b) and columns (T, q): tile t contains rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
+    """Return tiles (T, q, b) and columns (T, q): tile t contains rows t b to (t + 1) b of X (n, p), transposed; rows after the last are zero.
 
     >>> tiles, columns = tiles_of(np.array([[1.0, 0.0, 2.0], [3.0, 0.0, 4.0]]))
     >>> tiles.tolist(), columns.tolist()

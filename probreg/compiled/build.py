@@ -1,7 +1,7 @@
 """Compile the loops of a density: one copy of each template with the density inserted, kept on disk.
 
-The name of the copy contains a digest of the density's code, so that numba finds a stored copy in the next process, and
-never one of a density that has changed.
+The name of the copy contains a digest of the density's code, so that numba finds a stored copy in the next process, but
+not a copy of a changed density.
 """
 
 import hashlib

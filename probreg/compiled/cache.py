@@ -1,4 +1,4 @@
-"""Machine code kept on disk between processes, and recompiled if a file of it cannot be read.
+"""Machine code that is kept on disk between processes, and recompiled if one of its files cannot be read.
 
 numba does not check whether its index and its code are complete: one file truncated by a crash or a full disk
 would break every later process. This module treats a damaged file as missing and overwrites it. numba also numbers the files of
@@ -60,7 +60,7 @@ class _Rebuilt(FunctionCache):
 
 
 def cached_njit(**how: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile by `numba.njit` with these settings; keep the machine code on disk where a folder can be written."""
+    """Compile by `numba.njit` with these settings; keep the machine code on disk if a folder is writable."""
 
     def compiled(f: Callable[..., Any]) -> Any:
         compiled_function = njit(**how)(f)

@@ -1,4 +1,4 @@
-"""A log density as arithmetic on numbers, in plain Python code that numba compiles, and those that noise and priors have in common."""
+"""A log density as arithmetic on numbers, in plain Python code that numba compiles, and densities that noise and priors share."""
 
 import math
 from collections.abc import Callable

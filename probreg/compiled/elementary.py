@@ -1,7 +1,7 @@
 """exp, log, log1p and expm1 without branches or table look-ups, so that a loop over them becomes vector instructions.
 
-A compiled loop that calls the C library's exp works on one number at a time; these are some fifteen lines of
-arithmetic each, several times as fast. Errors are below 1 unit in the last place for exp, below 2 for log and log1p and below 4 for expm1,
+A compiled loop that calls the C library's exp works on one number at a time; each function here is about fifteen
+lines of arithmetic, several times as fast. Errors are below 1 unit in the last place for exp, below 2 for log and log1p and below 4 for expm1,
 except for numbers below 2.3e-308 (subnormal numbers), where exp and log are not accurate.
 Ends: exp overflows to inf, log(0) is -inf, log of a negative number is nan, and nan stays nan. numba is imported here.
 Sources: Cody & Waite 1980 for the reduction of the argument; Muller et al., Handbook of Floating-Point Arithmetic, 2018.
@@ -124,7 +124,7 @@ def log1p(x: float) -> float:
 
 @inline
 def expm1(x: float) -> float:
-    """e^x - 1, by its series x + x^2 / 2! + ... where |x| < 0.35."""
+    """e^x - 1, by its series x + x^2 / 2! + ... if |x| < 0.35."""
     p = _EXP[13]
     for i in range(12, 0, -1):
         p = p * x + _EXP[i]

@@ -1,8 +1,8 @@
 """Loops over rows shared by all densities: templates, where a density replaces `tile`, `summed`, `row` and `hessian`.
 
 `probreg.compiled.build` compiles one copy of each per density. X comes in tiles (T, q, b), rows innermost, so that all of the
-arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p). A tile has the
-columns of X that are not zero in all of its rows, and `columns` (T, q) their numbers, with -1 where a tile has fewer than q.
+arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as a plain array (n, p). A tile has the
+columns of X that are not zero in all of its rows, and `columns` (T, q) their numbers, with -1 if a tile has fewer than q.
 Weights of shape (0,) and offsets of shape (0, n) mean none. y is (n,), or (n, c) if a row's response is c numbers.
 """
 
@@ -68,7 +68,7 @@ def tile_of_predictors(
 
 
 def row_with_slopes(y: Any, eta: float, t: Any, slopes: Array) -> tuple[float, float]:
-    """Evaluate a row with one nuisance parameter as one that fills an array of slopes."""
+    """Evaluate a row with one nuisance parameter in the form that fills an array of slopes."""
     log_p, slope, slopes[0] = row(y, eta, t)
     return log_p, slope
 

@@ -3,7 +3,7 @@
 The weight of draw s without row i is 1 / p(y_i | draw s). The largest weights of a row are replaced by quantiles of a generalised Pareto
 distribution fitted to them; its shape k measures the reliability of the weights. numba is imported here.
 
-The tail is found by a threshold that is counted, because sorting all draws of a row would take longer than everything else.
+Counting finds the threshold of the tail, because sorting all draws of a row would take longer than everything else.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Quantiles of the rows of a matrix, and of mixtures of normals and of Poisson distributions.
 
-A threshold that little more than the wanted numbers lie below is found by counting, which is one vectorised pass for each guess; then
-these few alone are moved and partly sorted. Per number and quantile that is about a nanosecond, where `np.partition` of a row of 4,000
-takes some twenty. numba is imported here.
+Counting finds a threshold with only a few more numbers below it than needed, in one vectorised pass for each guess. Then only these
+numbers are copied and partly sorted. This takes about a nanosecond per number and quantile; `np.partition` of a row of 4,000 takes
+about twenty. numba is imported here.
 
 For a normal mixture F(y) = sum_s w_s Phi((y - m_s) / sigma_s), so that a pass over the atoms gives F, its slope and its second derivative by
 one exponential and one polynomial each, some 4 ns, and Halley's method from a normal start needs two or three passes; SciPy's `ndtr` takes 20 ns
@@ -28,7 +28,7 @@ compiled = cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
 @compiled
 def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
     """Quantiles of the rows of x (n, S), S >= 2, into `out` (n, k): between the two order statistics around each of the places (k,),
-    which count from 0 to S - 1, by linear interpolation; nan where a row has a nan. z (k,) are the normal quantiles of these
+    which count from 0 to S - 1, by linear interpolation; nan if a row has a nan. z (k,) are the normal quantiles of these
     shares, the first guess."""
     n, S = x.shape
     few = np.empty(S)
@@ -88,7 +88,7 @@ def _adjacent_numbers(x: Array, rank: int) -> tuple[float, float]:
 
 @inline
 def _interpolate(low: float, high: float, share: float) -> float:
-    """low + share (high - low), exact at both ends, infinite ones too."""
+    """low + share (high - low), exact at both ends, also at infinite ends."""
     if low == high or share == 0.0:
         return low
     step = high - low

@@ -55,11 +55,11 @@ class Population:
     groups: GroupsLike = "typical"
     # of new groups: their numbers (n,), by the term
     codes: Mapping[str, Array] = field(default_factory=dict)
-    # means at moved rows, which contrasts share
+    # means at changed rows; contrasts share them
     met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)
     # these are the unchanged rows of the design, with its matrix
     as_fitted: bool = False
-    # (n,) of rows of the model the units in each row, copies or trials, independent of one another
+    # (n,) for rows of the model: the number of independent units (copies or trials) in each row
     units: Array | None = None
     trials: bool = False  # weights count trials
 
@@ -79,7 +79,7 @@ class Population:
     def mean(self, name: str, to: Any) -> AverageMean:
         """The mean at these rows with one variable at other values (n,)."""
         to = np.asarray(to)
-        key = name, to.tobytes()  # of the same numbers, or of the same objects
+        key = name, to.tobytes()  # the key of equal numbers, or of the same objects
         if key not in self.met:
             column = self._own_column(name)
             if (
@@ -228,7 +228,7 @@ def population(
             description = f"the {float(weights @ trials):.12g} trials of {description}"
             weights = weights * trials
         units = np.ones(design.n) if design.weight_kind == "sampling" else weights
-        # a table that was given may have other offsets; one that was kept has made this matrix
+        # a user's table may have other offsets; a kept table belongs to this matrix
         as_fitted = data is None and not design.recipe.grouped
         own_offset = None if held else design.offset
         return Population(
@@ -273,7 +273,7 @@ def trials_of(model: Model) -> Array | None:
 def balance_levels(rows: Population) -> Population:
     """Return every combination of the levels of the categories once, with numbers and the offset at their weighted means.
 
-    Means over it are the marginal means of a design with as many rows in each cell (Searle, Speed & Milliken 1980).
+    Means over it are the marginal means of a design with equal numbers of rows in all cells (Searle, Speed & Milliken 1980).
     """
     levels = categories(rows.design)
     groups = rows.design.recipe.of_groups_alone
@@ -440,7 +440,7 @@ def _require_variable(rows: Population, name: str, where: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A variable taken from `low` to `high` (values (n,)), in words."""
+    """A change of a variable from `low` to `high` (values (n,)), with a description."""
 
     contrast: str
     low: Array

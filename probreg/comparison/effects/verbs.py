@@ -88,11 +88,11 @@ def predictions(
         Rows to average over, each once. The table of the training data is used as the training rows, and adds columns for
         `by` that the formula does not read.
     at : mapping, optional
-        Values to set variables to first; a list of values makes one row of the result each.
+        Values that variables are set to first; each value of a list gives a row of the result.
     by : str or list of str
         Averages within these groups.
     grid : "balanced", optional
-        In place of the rows every combination of the levels of the categories, each once, with numbers at their means.
+        Replaces the rows by every combination of the levels of the categories, each once, with numbers at their means.
     groups : {"typical", "known", "new"}, mapping, or labels
         Effects that vary by a group: zero, as in the typical group (lme4's `re.form=NA`); the effects of each row's own group;
         or drawn, as for new groups. With covariance="cluster" the clusters: a column's name, one label per
@@ -104,12 +104,12 @@ def predictions(
     lags : int, optional
         For covariance="HAC", as in `fit.covariance`.
     average_over : {"population", "sample"}, optional
-        "population", the default for the rows of the model: the rows are a sample, and standard errors count their sampling. They
-        come from influence functions for maximum likelihood. Otherwise the variance of the average over the rows, by group where
+        "population", the default for the rows of the model: the rows are a sample, and standard errors include the sampling of rows. For
+        maximum likelihood they come from influence functions. Otherwise the variance of the average over the rows, by group where
         effects vary by group, is added to the variance of the coefficients. "sample", the default with `data`, `at` or `grid`: the
         rows are fixed, and standard errors come from the coefficients by the delta method.
     unit : {"trial", "row"}, optional
-        Where rows count trials, each trial has the same weight in the averages by default; "row" gives each row the same weight.
+        If rows count trials, each trial has the same weight in the averages by default; "row" gives each row the same weight.
 
     Returns
     -------
@@ -379,7 +379,7 @@ def _prepare(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
     of_covariance = {"lags": lags}
-    if clustered:  # the data of the effects are the table of a column of groups too
+    if clustered:  # the data of the effects are also the table for a column of groups
         of_covariance |= {"groups": groups, "data": data}
     keys = tuple(list_names(by))
     effects_of: GroupsLike = "typical" if clustered else groups
@@ -502,7 +502,7 @@ def _parse_variables(
 
 
 def _variables_elsewhere(fit: Fit, rows: Population) -> dict[str, str]:
-    """Return the variables that do not move the quantity, with the linear predictor that they enter."""
+    """Return the variables that do not affect the quantity, with their linear predictor."""
     recipe = fit.model.design.recipe
     likelihood = fit.model.likelihood
     names = changing_variables(rows)

@@ -129,7 +129,7 @@ def mixture_p(statistic: float, correlations: int) -> float:
 def _scale_likelihood_ratio(
     fit: Fit, text: str, null: ScaleTest, prob: float
 ) -> Hypothesis:
-    """Return the test by 2 (f(top) - max f given the value), f the criterion over theta: chi2(1) inside the parameter space."""
+    """Return the test by 2 (f(top) - max f given the value), with the criterion f over theta: chi2(1) inside the parameter space."""
     scales = fit.solution.effect_scales
     if scales is None or null.name not in scales.values:
         raise Incompatible(
@@ -187,7 +187,7 @@ _LINEAR = " is linear"
 
 
 def linearity_hypothesis(fit: Fit, text: str) -> Hypothesis:
-    """Test that a smooth function, or every function of a term, has no range."""
+    """Test that the penalised part of a smooth function, or of every function of a term, is zero."""
     functions = functions_called(
         fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
     )
@@ -230,12 +230,12 @@ def hypothesis(
     inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities. For
     equalities it gets the level of the credible region that has r on its boundary.
 
-    "s(x) is linear" is tau = 0 for the range of a smooth function, on the boundary of the parameter space. For Gaussian
+    "s(x) is linear" is tau = 0 for the penalised part of a smooth function, on the boundary of the parameter space. For Gaussian
     noise the test is the restricted likelihood ratio with its exact finite-sample distribution, given the scales of other terms
     relative to sigma. For other likelihoods it is the same ratio for the scores at the fit of the line. p-values are simulated.
 
-    "sd(x | g) = 0" means that an effect does not vary by group, for a fit by evidence: the likelihood ratio, restricted if the fit
-    is, against an equal mixture of two chi-squares, because zero is on the boundary. "cor(x, z | g) = 0" and "sd(x | g) = 3"
+    "sd(x | g) = 0" means that an effect does not vary by group, for a fit by evidence. The test compares the likelihood ratio (restricted for a
+    REML fit) with an equal mixture of two chi-squares, because zero is on the boundary. "cor(x, z | g) = 0" and "sd(x | g) = 3"
     compare the ratio with chi-square(1); under a posterior "sd(x | g) > 3" has a probability.
 
     Parameters
@@ -243,8 +243,8 @@ def hypothesis(
     fit : Fit
         A fit.
     text : str
-        "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
-        or the formula spells them; a name that is a number needs backquotes, as in "`1` = 0". A term of the formula means all its columns: "C(g) = 0", or
+        "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are names of coefficients in the fit
+        or in the formula; a name that is a number needs backquotes, as in "`1` = 0". A term of the formula means all its columns: "C(g) = 0", or
         "C(g)" alone, tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" applies to every outcome.
     prob : float
         Probability of every interval, between 0 and 1.
@@ -351,7 +351,7 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
 
 
 def _has_limit(fit: Fit) -> bool:
-    """Return whether some maximum likelihood coefficients run to infinity while the likelihood has a limit."""
+    """Return whether some maximum likelihood coefficients go to infinity while the likelihood has a limit."""
     s = fit.solution
     at_infinity = s.status is Status.NO_MAXIMUM and s.not_estimable is not None
     return (

@@ -276,7 +276,7 @@ def _adjust_family(
 
 
 def limit_hypothesis(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:
-    """Return the likelihood tests of coefficients that run to infinity, which have no estimate and no Wald test."""
+    """Return the likelihood tests of coefficients that go to infinity and so have no estimate and no Wald test."""
     if read[0].relation != "=":
         raise Incompatible(
             f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "
@@ -325,7 +325,7 @@ def anova(
     fit : Fit
         A point estimate without a prior on the coefficients of its terms.
     test : {"wald", "lr"}
-        Wald's test, by F where the fit has degrees of freedom, or the likelihood ratio.
+        Wald's test, by F if the fit has degrees of freedom, or the likelihood ratio.
     type : {"I", "II", "III"}
         The other terms in the model of the test. "I" (sequential): the terms before this one. "II": all except the interactions
         that contain this term, so that `a` in "y ~ a * b" is tested without `a:b`, and contrasts do not matter. "III": all, so that

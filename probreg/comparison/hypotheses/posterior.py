@@ -133,11 +133,11 @@ def share_of_draws(holds: Array) -> Belief:
 
 
 def level_of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
-    """The level of the smallest credible region, of the usual shape, that reaches L beta = r.
+    """Return the level of the smallest credible region, of the usual shape, that contains L beta = r.
 
-    One restriction: the equal-tailed interval that ends there. Several: the ellipse of the posterior covariance through it,
-    its level the share of draws inside. With a Student-t posterior by formula both are exact, and 1 - level is then the p
-    value of the F test when the prior is flat.
+    For one restriction it is the equal-tailed interval that ends at r. For several it is the ellipse of the posterior covariance
+    through r, with the share of draws inside as its level. With a Student-t posterior by formula both are exact, and with a flat
+    prior 1 - level is the p-value of the F test.
     """
     s = fit.solution
     q = len(r)

@@ -1,6 +1,6 @@
 """Tests of L beta = r on a maximum likelihood fit, by Wald, by the likelihood ratio and by the score, and the result of a hypothesis test.
 
-With b the estimate and V its covariance: W = (L b - r)'(L V L')^-1 (L b - r), over q against F(q, df) where the noise of
+With b the estimate and V its covariance: W = (L b - r)'(L V L')^-1 (L b - r), over q against F(q, df) if the noise of
 least squares is estimated; LR = 2 (l(b) - l(b0)) and S = g(b0)' I(b0)^-1 g(b0) with b0 the restricted estimate, g and I the
 gradient and the information of the log-likelihood (`score_information`). All are chi-square on q degrees of freedom in large samples
 (Rao 1948; Wald 1943; Wilks 1938).
@@ -47,7 +47,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Belief:
-    """A posterior probability, or a level of a credible region, and its Monte Carlo standard error (0 where exact)."""
+    """A posterior probability, or a level of a credible region, and its Monte Carlo standard error (0 if exact)."""
 
     name: str
     value: float
@@ -129,7 +129,7 @@ class Hypothesis:
 
 
 def over_own(fit: Fit, L: np.ndarray) -> np.ndarray:
-    """Combinations L (q, reported) of the reported coefficients beta D' as ones of vec(beta), (q, p m)."""
+    """Convert combinations L (q, reported) of the reported coefficients beta D' to combinations of vec(beta), (q, p m)."""
     D, (p, m) = fit.model.likelihood.contrast_matrix, fit.model.shape
     expanded = np.zeros((len(L), p, m))
     expanded[:, fit.model.design.ungrouped] = L.reshape(len(L), -1, len(D)) @ D
@@ -194,7 +194,7 @@ def independent(L: Array, r: Array) -> Restrictions:
     return Restrictions(L[rows], r[rows])
 
 
-# of |L| |null|: a combination that moves this little along a direction without an estimate has one
+# share of |L| |null|: a combination that changes less along a direction without an estimate has an estimate
 UNIDENTIFIED = 1e-7
 
 
@@ -291,8 +291,8 @@ def _log_likelihood(model: Model, theta: Array) -> float:
 def _least_squares_statistics(
     fit: Fit, restrictions: Restrictions
 ) -> tuple[float, float]:
-    """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
-    # whatever the method of the fit
+    """With the increase D of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
+    # for any method of the fit
     s = ClosedForm().solve(fit.model, np.random.default_rng(0))
     n = fit.model.design.total
     gap = restrictions.L @ s.beta.ravel() - restrictions.r
@@ -310,7 +310,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> tuple[Array, LocalM
     By Newton steps along the directions that keep the restrictions, from the point that meets them nearest to the estimate in
     standard errors.
 
-    NotConverged if the restricted model has no maximum or none was found.
+    NotConverged if the restricted model has no maximum, or the search did not find it.
     """
     model = fit.model
     s = fit.solution
@@ -320,7 +320,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> tuple[Array, LocalM
     beta = s.beta.ravel()
     gap = restrictions.L @ s.beta.ravel() - restrictions.r
     if unbounded:
-        # coefficients run to infinity: start at the point nearest to zero, in standard deviations of the columns
+        # coefficients go to infinity: start at the point nearest to zero, in standard deviations of the columns
         nearest = over_T @ np.linalg.lstsq(restrictions.L @ over_T, restrictions.r)[0]
     else:
         nearest = beta - np.nan_to_num(s.scale.change(restrictions.L, gap))
@@ -349,8 +349,8 @@ def _score_statistic(
 ) -> float | None:
     """g' I^-1 g at the restricted maximum on standardised columns, where the information may be singular or not positive.
 
-    It is singular where columns are combinations of others, and in a limit, where rows with a certain response have none: I^-1 is a
-    pseudo-inverse, and there is no test, None, unless I has q dimensions more than the information along the directions that keep
+    It is singular if columns are combinations of others, and in a limit, because rows with a certain response have no information.
+    I^-1 is a pseudo-inverse, and there is no test (None) unless I has q dimensions more than the information along the directions that keep
     the restrictions.
     """
     q = held.shape[1]

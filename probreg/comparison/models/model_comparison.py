@@ -44,9 +44,9 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
 
     `share` (N,) of sum one is the weight of each observation in the sum, by default 1 / N.
 
-    The objective is concave, and EM steps w_k <- w_k mean_i(p_ik / sum_l w_l p_il) climb it. Two steps give the rate of convergence, and one longer
+    The objective is concave, and EM steps w_k <- w_k mean_i(p_ik / sum_l w_l p_il) increase it. Two steps give the rate of convergence, and one longer
     step replaces many (Varadhan & Roland 2008): 34 in place of 16,923 for two logistic regressions of 6,366 rows. They stop
-    when no model gains more than a rounding error; at the maximum max_k mean_i(p_ik / mixture_i) <= 1. Source: Yao,
+    if no model gains more than a rounding error; at the maximum max_k mean_i(p_ik / mixture_i) <= 1. Source: Yao,
     Vehtari, Simpson & Gelman 2018. DataError for a log density that is not finite.
 
     >>> stacking(np.log([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.9, 0.1]])).round(6)
@@ -83,7 +83,7 @@ def _em_step(p: Array, share: Array, w: Array) -> tuple[Array, float, float]:
 def _longer_step(
     p: Array, share: Array, w: Array, first: Array, second: Array, score: float
 ) -> Array:
-    """From w, which EM takes to `first` and on to `second`: as far as weights stay above 0 and the score is no less than at `first`."""
+    """Return the longest step from w (two EM steps lead to `first` and `second`) with weights above 0 and a score of at least `first`'s."""
     # w(a) = w - 2 a r + a^2 v with r = first - w, v = (second - first) - r; a = -|r| / |v|, and a = -1 is `second`
     r = first - w
     v = second - first - r
@@ -119,8 +119,8 @@ class ModelComparison(PrintsTable):
     `table` is a DataFrame with one row per fit, best leave-one-out score first, unrounded; `pointwise` (observation, fit)
     a DataArray of the leave-one-out log densities; `notes` are notes on the table.
 
-    Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
-    log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum
+    Columns: k, the number of parameters for maximum likelihood (identified coefficients and unknown auxiliary parameters),
+    log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is by maximum
     likelihood; with effects that vary by a group the marginal likelihood of Evidence(criterion="ML"), without AICc); log_evidence if it is exact (after Evidence at the scales that maximise it); elpd_loo and its SE;
     elpd_diff from the best and the SE of this paired difference; p_loo, the optimism of the in-sample score; weight
     by stacking; heldout and its SE; loo, the method of leave-one-out.
@@ -354,7 +354,7 @@ def _shared_weights(
 
 
 def _is_same_model(first: Fit, second: Fit) -> bool:
-    """Whether two fits of the same rows have one model and report the same summary of it."""
+    """Whether two fits of the same rows have one model and report the same summary."""
     if first.target != second.target:
         return False
     if first.model is second.model:

@@ -1,7 +1,7 @@
 """Draws by NUTS: chains of the compiled sampler in threads, each with its own adaptation.
 
 The first part of the warm-up adapts only the step. Windows follow, each twice as long
-as the one before; at their ends the mass matrix is set. The last part adapts the step
+as the previous one; at their ends the mass matrix is set. The last part adapts the step
 to the final mass matrix. Then both are fixed.
 """
 
@@ -215,8 +215,8 @@ class _Walker:
         return log_p, draws, stats
 
     def chain(self) -> tuple[Array, Array]:
-        """Return the draws after the warm-up with their statistics, or those before an interrupt."""
-        # draws that a variance of 1 counts for
+        """Return the draws after the warm-up with their statistics, or the draws before an interrupt."""
+        # weight, in draws, of a variance of 1
         weight = 50.0 if self.density.at.whitened else 5.0
         for length, ends in windows(self.settings.tune):
             _, draws, _ = self.draw(length, self.settings.target_accept)

@@ -1,11 +1,11 @@
-"""The log posterior as the sampler evaluates it, in coordinates that make it nearly round.
+"""The log posterior for the sampler, in coordinates that make it nearly round.
 
 theta = (vec beta, log aux) = centre + A z. Blocks of coefficients with hyperparameters, such as unknown scales, have the logs
 of these as further coordinates. A non-centred block has beta = location + D (theta - location), D a factor or a matrix of
-the hyperparameters, and theta under the prior at typical values; a centred one is sampled directly. Where all parts are compiled
+the hyperparameters, and theta has the prior at typical values; a centred block is sampled directly. Where all parts are compiled
 or quadratic, `SampledDensity.target` is the same density as one compiled function.
 
-The density that the sampler follows, as one compiled function.
+The sampler's density as one compiled function.
 """
 
 from collections.abc import Mapping, Sequence
@@ -288,7 +288,7 @@ class SampledDensity:
         if at is None:
             at = reparameterise(model)
         if not model.likelihood.least_squares:
-            # near a mode, but off its kinks
+            # near a mode, but not at its kinks
             check_compiled_density(model, at.centre + 0.1 * at.A.sum(1))
         return cls(model, at, RowArrays.of(model))
 

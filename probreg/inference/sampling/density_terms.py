@@ -1,7 +1,7 @@
 """The parts of a log posterior and their slopes for the sampler: rows, priors, and blocks with scales that depend on hyperparameters.
 
-A likelihood is summed by its compiled density, a Gaussian one over few rows with the moments of all, at a cost independent
-of their number.
+Compiled code sums the density of a likelihood over the rows. For a Gaussian likelihood it sums over few rows with the moments of all
+rows, so that the cost does not depend on the number of rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -74,8 +74,8 @@ class RowArrays:
 
     @classmethod
     def of(cls, model: Model) -> "RowArrays":
-        """From a model; rows with a precision are multiplied by its root. Normal rows are replaced by as many as there are columns in
-        [X y], with the same moments."""
+        """Return the arrays of a model; rows with a precision are multiplied by its root. Normal rows are replaced by one row for each
+        column of [X y], with the same moments."""
         likelihood = model.likelihood
         assert isinstance(likelihood, DifferentiableLikelihood)
         assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
@@ -310,7 +310,7 @@ class ScaleFactor:
         return self.location + np.exp(self.log) * (theta - self.location)
 
     def pull_back(self, theta: Array, slopes: Array) -> tuple[Array, list[Array]]:
-        """Slopes over theta, and over the log of each hyperparameter, elementwise, from those over beta."""
+        """Slopes over theta, and over the log of each hyperparameter, elementwise, from slopes over beta."""
         moved = slopes * (self.apply(theta) - self.location)
         return slopes * np.exp(self.log), [s * moved for s in self.slopes]
 
@@ -332,7 +332,7 @@ class Root:
         return b.reshape(theta.shape)
 
     def pull_back(self, theta: Array, slopes: Array) -> tuple[Array, list[Array]]:
-        """Slopes over theta, and over the log of each hyperparameter, from those over b."""
+        """Slopes over theta, and over the log of each hyperparameter, from slopes over b."""
         s = self._by_groups(slopes)
         u = self._by_groups(theta)
         # b = Lambda u: d/du = Lambda's, d/dLambda = sum_g s_g u_g'
@@ -430,7 +430,7 @@ class ScaledBlock:
             columns = tuple(s[:, None] for s in slopes)
             return ScaleFactor(log[:, None] - below, columns, location)
         parts = []
-        tiny = 1e-30  # imaginary step of a derivative, which has no rounding of differences
+        tiny = 1e-30  # imaginary step of a derivative without rounding errors of differences
         values: Any = {h.name: np.exp(h.take(logs)) for h in self.hyper}
         for h in self.hyper:
             moved = {h.name: np.exp(h.take(logs) + 1j * tiny)}
@@ -441,7 +441,7 @@ class ScaledBlock:
         return ScaleFactor(log - below, tuple(parts), location)
 
     def linear_scales(self, typical: Array) -> LinearScales | None:
-        """The scales of the coefficients near the logs `typical`; None if their logs are not linear in these, or some correlations are known."""
+        """The scales of the coefficients near the logs `typical`; None if their logs are not linear in the hyperparameters' logs, or some correlations are known."""
         first, second = (self._scales_at(typical + shift) for shift in (0.0, 0.7))
         if first is None or second is None:
             return None

@@ -2,7 +2,7 @@
 diagnostic of the weights.
 
 The first points come from a Student-t with the curvature of the log posterior at its
-mode, the others from wider ones about their weighted mean and covariance (`proposal`),
+mode, the others from wider densities about their weighted mean and covariance (`proposal`),
 so two passes of the density over a few thousand points replace a Markov chain. If the
 tail of the distribution of the weights is too heavy (k-hat), the method raises an
 error.
@@ -143,7 +143,7 @@ class Weighted(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """Points z (n, d) of a round, theta = (vec beta, log aux) there (n, d), and the log posterior as a density of theta, -inf
+    """Points z (n, d) of a round, their theta = (vec beta, log aux) (n, d), and the log posterior as a density of theta, -inf
     instead of nan."""
 
     z: Array
@@ -413,7 +413,7 @@ class Importance(Method):
         theta = peak.at(z)
         with np.errstate(all="ignore"):  # far points overflow to weight zero
             beta, aux = split_parameters(model, theta)
-            # the points of all rounds together decide whether compiled code pays
+            # the number of points of all rounds decides whether compiled code is worth loading
             with sample_of(model.design.n * self.points // parts.shape[1]):
                 log_lik = log_lik_of_draws(model, beta, aux)
             log_p = log_lik + model.log_prior(beta, **aux)
@@ -475,14 +475,14 @@ def resample_systematically(weight: Array, draws: int, rng: Generator) -> Array:
     """Return `draws` point numbers in proportion to the weights by systematic
     resampling.
 
-    One uniform number shifts an even comb over the cumulative weights, so each count is
-    exact to within one.
+    One uniform number shifts equally spaced points over the cumulative weights, so that each
+    count is exact to within one.
 
     >>> resample_systematically(np.array([0.5, 0.0, 0.25, 0.25]), 8, np.random.default_rng(0)).tolist()
     [0, 0, 0, 0, 2, 2, 3, 3]
     """
     total = np.cumsum(weight)
-    # Tooth j at (j + U) / draws of the sum of the weights, with one U for all.
+    # Point j is at (j + U) / draws of the sum of the weights, with one U for all.
     comb = (np.arange(draws) + rng.random()) / draws * total[-1]
     return np.minimum(np.searchsorted(total, comb, side="right"), len(weight) - 1)
 

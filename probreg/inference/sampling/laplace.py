@@ -1,4 +1,4 @@
-"""The Laplace approximation: a normal at the mode with the curvature's covariance, auxiliary parameters included.
+"""The Laplace approximation: a normal at the mode with the covariance from the curvature, including auxiliary parameters.
 
 Sandwich-corrected intervals of a posterior under a working density (Yang, Wang & He
 2016).

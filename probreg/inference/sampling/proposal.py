@@ -1,7 +1,7 @@
 """Proposals of importance sampling: mixtures of Student-t densities about modes and about weighted moments.
 
 The first points come from the curvature at each mode, which does not describe a long
-tail. Their weighted means and covariances locate the second ones, wide enough to cover
+tail. Their weighted means and covariances locate the later points, which are wide enough to cover
 tails with few first points (Cappé et al. 2008, adaptive importance sampling). All
 points are weighted by the density of the whole mixture (Veach & Guibas 1995), so the
 widest component bounds the weights.
@@ -21,7 +21,7 @@ from probreg.special import student_log_density
 def student_points(
     rng: np.random.Generator, n: int, dim: int, df: float
 ) -> tuple[Array, Array]:
-    """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and the log density of each."""
+    """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and their log densities."""
     z = rng.standard_normal((n, dim))
     if np.isfinite(df):
         # t = z / (chi^2_df / df)^(1/2)
@@ -58,8 +58,8 @@ class Stretch:
 class Component:
     """The Student-t density of u = centre + root t, with `count` points in each chain.
 
-    With a `stretch` u is in its coordinates: given the noise scale the coefficients spread in proportion to it, which no
-    Student-t over both follows where the noise scale is hardly known.
+    With a `stretch` u is in its coordinates: given the noise scale the spread of the coefficients is proportional to it. A
+    Student-t over both does not have this property, which matters if the noise scale is hardly known.
     """
 
     centre: Array  # (d,)
@@ -91,7 +91,7 @@ class Component:
 
     @cached_property
     def _inverse(self) -> Array:
-        """The inverse of the root, for which a product is faster than a solution."""
+        """The inverse of the root, because a product is faster than a triangular solve."""
         return np.linalg.inv(self.root)
 
     @cached_property
