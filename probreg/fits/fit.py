@@ -57,6 +57,7 @@ from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
     covariance_of_reported,
+    has_effects,
     reported_coefficients,
     with_found_scales,
 )
@@ -261,8 +262,7 @@ class Fit(FitStatistics, NamesPeers):
                 reported_words(self.model, self.method, self.solution),
             )
         spread = self._spread_of(kind, groups, data, lags, small_sample)
-        matrix = reported_covariance(self.model, self.solution, spread.matrix)
-        return covariance_array(self.model, matrix, spread.words)
+        return covariance_array(self.model, self._reported(spread), spread.words)
 
     def spread(
         self,
@@ -304,7 +304,7 @@ class Fit(FitStatistics, NamesPeers):
         if isinstance(covariance, str):
             spread = self._spread_of(covariance, groups, data, lags)
         else:
-            scale, words = self._resolve_covariance(covariance)  # type: ignore[misc]
+            scale, words, _ = self._resolve_covariance(covariance)  # type: ignore[misc]
             V = covariance_of_reported(self.model, scale)
             spread = Spread(V, words.get("df"), words)
         return spread if uses_t(s, spread.words) else spread._replace(df=None)
@@ -335,6 +335,9 @@ class Fit(FitStatistics, NamesPeers):
 
     def _reported_covariance(self) -> Any:
         return reported_covariance(self.model, self.solution, self.solution.covariance)
+
+    def _reported(self, spread: "Spread") -> Any:
+        return reported_covariance(self.model, self.solution, spread.matrix)
 
     # ---- intervals -------------------------------------------------------------------------------------------------
 
@@ -399,14 +402,15 @@ class Fit(FitStatistics, NamesPeers):
         from probreg.inference.uncertainty.covariance import check_estimator
         from probreg.inference.uncertainty.intervals.kinds import GivenCovariance
 
-        matrix = covariance
         if isinstance(covariance, str):
-            matrix = self.covariance(covariance)
-        else:
-            check_estimator(self.method, "sandwich")
-        return GivenCovariance(
-            covariance_values(self.model, matrix), dict(matrix.attrs)
-        )
+            spread = self._spread_of(covariance, None, None, None)
+            return GivenCovariance(self._reported(spread), spread.words, spread.matrix)
+        check_estimator(self.method, "sandwich")
+        values = covariance_values(self.model, covariance)
+        matrix = None
+        if not has_effects(self.model):
+            matrix = covariance_of_reported(self.model, values)
+        return GivenCovariance(values, dict(covariance.attrs), matrix)
 
     @property
     def default_kind(self) -> str:
@@ -462,7 +466,7 @@ class Fit(FitStatistics, NamesPeers):
         kind : str, optional
             Kind of the intervals, as in `interval`.
         covariance : str or DataArray, optional
-            The source of standard errors and intervals of the coefficients, as in `interval`.
+            The source of standard errors and intervals, as in `interval`; nuisance parameters have their own where it is not of these.
         exp : bool
             Whether to exponentiate coefficients and interval ends into odds ratios (logit link), rate ratios (log link of counts),
             ratios of means or medians (other log links), and ratios (several parameters with formulas).
@@ -490,7 +494,8 @@ class Fit(FitStatistics, NamesPeers):
         from probreg.inference.uncertainty.covariance import uses_t
 
         resolved = self._resolve_covariance(covariance)
-        interval = self.intervals.of_kind(kind, resolved)
+        intervals = self.intervals.replace_covariance(resolved)
+        interval = intervals.of_kind(kind, resolved)
         error = self.std_error.values
         df = self.intervals.df
         if resolved is not None:

@@ -130,7 +130,7 @@ def summary_table(fit: FitStatistics, coef: Array, options: Options) -> Summary:
         columns = _ratios(fit, columns, options.interval)
     flat = {k: np.asarray(v).T.ravel() for k, v in columns.items()}
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
-    for name, (value, sd) in fit.once(reported_parameters).scalars.items():
+    for name, (value, sd) in options.interval.of.reported.scalars.items():
         if name == fit.model.likelihood.noise_scale and is_saturated(fit):
             value = np.nan
         row = dict.fromkeys(("estimate", "mean", "median"), value)

@@ -286,3 +286,21 @@ def test_the_scale_has_no_intercept(right):
     formulas = {"rating": "rating ~ temp", "log scale": right}
     with pytest.raises(pr.DataError, match="no intercept"):
         pr.Model.from_formula(formulas, wine(), likelihood="ordinal")
+
+
+def test_thresholds_have_the_errors_of_a_sandwich() -> None:
+    """R 4.2.2: sandwich(polr(ordered(o) ~ x)), of coefficients and thresholds."""
+    levels = [0, 1, 0, 0, 2, 1, 0, 1, 2, 1, 2, 0, 2, 1, 2, 2]
+    data = {"x": np.arange(1, 17) / 8.0 - 1.0, "o": levels}
+    fit = pr.fit(pr.Model.from_formula("o ~ x", data, likelihood="ordinal"))
+    table = fit.summary(covariance="HC0")
+    errors = {"x": 0.939409433753, "0|1": 0.627568815618, "1|2": 0.594242508639}
+    for name, error in errors.items():
+        row = table.loc[name]
+        assert row.std_error == pytest.approx(error, rel=1e-5)
+        half = 1.959963984540 * row.std_error
+        assert row.upper == pytest.approx(row.estimate + half, rel=1e-9)
+    # an array of the coefficients has no errors of thresholds that depend on other parameters
+    given = fit.summary(covariance=fit.covariance("HC0"))
+    assert given.loc["0|1", "std_error"] == table.loc["0|1", "std_error"]
+    assert np.isnan(given.loc["1|2", ["std_error", "lower", "upper"]]).all()

@@ -8,7 +8,7 @@ arrays.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -23,8 +23,9 @@ from probreg.inference.base import (
     reported_estimate,
     reported_marginals,
 )
+from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
-from probreg.inference.reported import ReportedParameters
+from probreg.inference.reported import ReportedParameters, unknown_nuisance
 from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.inference.uncertainty.covariance import reported_words, uses_t
 from probreg.inference.uncertainty.found_scales import (
@@ -69,6 +70,8 @@ class GivenCovariance(NamedTuple):
 
     scale: Array
     words: Mapping[str, Any]
+    # over the model's own coefficients, and the logs of nuisance parameters if its kind has these; None for an array beside effects
+    matrix: ParameterCovariance | None
 
     @property
     def kind(self) -> str:
@@ -119,6 +122,16 @@ class Intervals:
     def reported(self) -> ReportedParameters:
         """The parameters that are reported in place of nuisance parameters."""
         return ReportedParameters(self.model, self.solution)
+
+    def replace_covariance(self, given: GivenCovariance | None) -> "Intervals":
+        """Return the intervals of nuisance parameters, and of functions of these, by a covariance that is of these too."""
+        if given is None or given.matrix is None:
+            return self
+        unknown = unknown_nuisance(self.model, self.solution)
+        covered = {f"log {name}" for name in unknown} <= {*given.matrix.further}
+        if not covered and not self.reported.names:
+            return self
+        return replace(self, solution=replace(self.solution, scale=given.matrix))
 
     def of_kind(
         self, name: str | None, given: GivenCovariance | None = None
