@@ -292,3 +292,61 @@ def test_fits_with_other_effects_by_group_are_told_so(sleep):
     text = " ".join(repr(pr.compare({"slopes": pr.fit(sleep), "levels": pr.fit(other)})).split())  # fmt: skip
     assert "effects by group: (Days || Subject) only in slopes" in text
     assert "sd(Days | Subject) not estimated in levels" in text
+
+
+# R 4.2.2: lme4 1.1-31 and clubSandwich 0.5.8, vcovCR(lmer(y ~ x + (1 | g)), cluster, type)
+CLUSTERED = {
+    "x": [1, 2, 3, 4, 1, 2, 3, 5, 2, 3, 4, 6, 1, 3, 4, 5, 2, 4, 5, 6, 1, 2, 5, 6],
+    "y": [
+        *(3.1, 3.9, 5.2, 6.1, 1.0, 2.6, 2.7, 5.5, 4.9, 5.1, 6.9, 8.4),
+        *(2.2, 3.1, 5.0, 4.9, 3.0, 6.2, 6.1, 8.3, 1.7, 2.1, 4.0, 6.5),
+    ],
+    "g": np.repeat(list("abcdef"), 4),
+    "s": np.repeat(list("pqr"), 8),
+    "half": np.tile(list("uv"), 12),
+}
+
+
+@pytest.mark.parametrize(
+    ("groups", "small_sample", "errors"),
+    [
+        ("g", "none", [0.3729089889258, 0.0634518840975]),
+        ("g", "groups", [0.4085013302623, 0.0695080564728]),
+        ("g", "full", [0.417682281764, 0.071070230322]),
+        ("s", "none", [0.2955936245324, 0.0414844564044]),
+    ],
+)
+def test_clusters_of_whole_groups(groups, small_sample, errors):
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", CLUSTERED))
+    given = {"groups": groups, "data": CLUSTERED, "small_sample": small_sample}
+    found = fit.covariance("cluster", **given)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(found)), errors, rtol=2e-6)
+    assert found.attrs["kind"] == "cluster"
+
+
+def test_effects_given_the_coefficients_keep_their_distribution():
+    """(beta, b) with the covariance of beta replaced: V + C (S - V_bb) C', C the slopes of the mean of (beta, b) over beta."""
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", CLUSTERED))
+    S = fit.covariance("cluster", groups="g", data=CLUSTERED).values
+    V = fit.spread("conditional").matrix.matrix()
+    found = fit.spread("cluster", groups="g", data=CLUSTERED)
+    C = V[:, :2] @ np.linalg.inv(V[:2, :2])
+    expected = V + C @ (S - V[:2, :2]) @ C.T
+    np.testing.assert_allclose(found.matrix.matrix(), expected, rtol=1e-8)
+
+
+def test_sandwiches_of_independent_rows_are_refused_beside_effects():
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", CLUSTERED))
+    for kind in ("HC0", "HC3", "HAC", "sampling"):
+        with pytest.raises(pr.Incompatible, match="rows of a group share an effect"):
+            fit.covariance(kind)
+        with pytest.raises(pr.Incompatible, match="rows of a group share an effect"):
+            pr.predictions(fit, average_over="population", covariance=kind)
+    with pytest.raises(
+        pr.Incompatible, match=r"\[a, Intercept\].*contain whole groups"
+    ):
+        fit.covariance("cluster", groups="half", data=CLUSTERED)
+    counts = {**CLUSTERED, "y": np.round(CLUSTERED["y"])}
+    model = pr.Model.from_formula("y ~ x + (1 | g)", counts, likelihood="poisson")
+    with pytest.raises(pr.Incompatible, match="Gaussian noise and one grouping"):
+        pr.fit(model).covariance("cluster", groups="g", data=counts)

@@ -24,7 +24,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.fits.prediction import closed_error, parameter_draws
-from probreg.inference.base import aux_names
+from probreg.inference.base import aux_names, has_effects
 from probreg.inference.reported import without_error
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS
 from probreg.inference.uncertainty.covariance import Settings, Spread
@@ -340,12 +340,14 @@ class Evaluation:
     def _covariance_of_effects(self, rows: SampledRows | None) -> EffectCovariance:
         """Return the covariance (R, R) of the effects, its degrees of freedom and its description.
 
-        Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood).
+        Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood) of a
+        model without random effects.
         Otherwise it is the covariance of the coefficients plus the covariance of the average over the rows.
         """
         fit = self.fit
         kind = self.covariance
-        if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
+        is_sandwich = isinstance(kind, str) and kind in INFLUENCE
+        if rows is not None and is_sandwich and not has_effects(fit.model):
             return self._covariance_by_influence(rows, kind)
         estimated = (
             fit.solution.replicates is None

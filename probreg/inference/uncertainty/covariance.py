@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 
 from probreg.data import Design
 from probreg.errors import (
@@ -21,7 +22,14 @@ from probreg.errors import (
     ProbregError,
     warn_caller,
 )
-from probreg.inference.base import Array, Method, Solution, Status, log_names
+from probreg.inference.base import (
+    Array,
+    Method,
+    Solution,
+    Status,
+    has_effects,
+    log_names,
+)
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.exact.evidence import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
@@ -233,6 +241,11 @@ def covariance_of_kind(
     """
     if kind not in _KINDS:
         raise DataError(unknown_name("covariance", str(kind), _KINDS))
+    conditional = _SANDWICHES - {"cluster"} | {"sampling"}
+    if has_effects(model) and kind in conditional:
+        raise Incompatible(
+            f"a covariance of kind {kind!r} takes rows as independent, and rows of a group share an effect: use 'joint', or 'cluster'"
+        )
     if kind not in ROBUST:
         model.design.refuse_sampling(f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
@@ -248,7 +261,8 @@ def covariance_of_kind(
 
 def _label_penalised(model: Model, words: Words) -> Words:
     """Label a sandwich with a prior in its bread: the prior makes it smaller than the model's own errors."""
-    if model.flat or words["kind"] not in _SANDWICHES:
+    is_flat = not model.joint.informative[model.design.ungrouped].any()
+    if is_flat or words["kind"] not in _SANDWICHES:
         return words
     return {
         "kind": f"{words['kind']} of a penalised mode",
@@ -399,7 +413,44 @@ def _refuse_within_groups(
         )
 
 
+def _cluster_of_effects(model: Model, solution: Solution, settings: Settings) -> Spread:
+    """Return the sandwich of the marginal model, y ~ N(X beta, V): clusters contain whole groups, of which the scores of effects with their
+    prior are 0."""
+    estimate = estimate_of(model, solution, "a cluster covariance", in_memory=True)
+    if not model.likelihood.least_squares or len(settings.groups) > 1:
+        raise Incompatible(
+            "a cluster covariance beside random effects exists for Gaussian noise and one grouping: use 'joint'"
+        )
+    (codes,) = settings.groups
+    design = model.design
+    ungrouped = design.ungrouped
+    for j in np.setdiff1d(np.arange(len(design.columns)), ungrouped):
+        if len(np.unique(codes[design.X[:, j] != 0.0])) > 1:
+            raise Incompatible(
+                f"groups: rows of the random effect {design.columns[j]} are in several clusters; clusters contain whole groups"
+            )
+    T = design.frame.T
+    weighted = (estimate.scores[:, 0] * estimate.weights)[:, None]
+    rows = np.linalg.solve(T.T, (estimate.rows.U * weighted).T)[ungrouped].T
+    groups = int(codes.max()) + 1
+    factor = cluster_factor(estimate, groups, settings.small_sample)
+    # beta has the covariance V M V, and the distribution of effects given beta remains
+    A = estimate.bread
+    L = (T @ estimate.inside @ A)[ungrouped]
+    Q = scipy.linalg.orth(L.T)
+    root = L.T @ root_of_square(factor * cluster_square(rows, codes))
+    words: Words = {
+        "groups": str(groups),
+        "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
+        "factor": factor,
+    }
+    V = estimate.of_root(A @ np.hstack([np.eye(len(A)) - Q @ Q.T, root]))
+    return Spread(V, groups - 1.0, words)
+
+
 def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
+    if has_effects(model):
+        return _cluster_of_effects(model, solution, settings)
     estimate = estimate_of(model, solution, "a cluster covariance", in_memory=True)
     # M = sum_g s_g s_g', s_g the sum of w_i u_i over group g (Liang & Zeger 1986).
     rows = estimate.score_rows * estimate.weights[:, None]
@@ -476,6 +527,8 @@ def cluster_factor(estimate: Estimate, groups: int, small_sample: SmallSample) -
     factor = groups / (groups - 1.0)
     n = estimate.model.design.total
     k = estimate.n_identified
+    if has_effects(estimate.model):
+        k = len(estimate.model.design.ungrouped)
     linear = factor * (n - 1.0) / (n - k)
     stata = linear if estimate.model.likelihood.least_squares else factor
     factors = {"stata": stata, "each": stata, "full": linear, "groups": factor}
