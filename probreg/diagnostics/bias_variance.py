@@ -57,7 +57,7 @@ Array = np.ndarray
 class BiasVariance:
     """error = variance + bias2 row by row and on average, E[(g - f)^2] = Var(g) + (E g - f)^2; result of `bias_variance`.
 
-    `data`: Dataset over (obs), with (scale) in front for a sweep and (level) behind for classes: truth f, fitted = E g,
+    `data`: Dataset over (obs), with (scale) first for a sweep and (level) last for classes: truth f, fitted = E g,
     bias, bias2, variance, error, noise = Var(y), and Monte Carlo standard errors bias_se, variance_se, error_se (zero in
     closed form). `average`: the same over the rows, summed over levels, with new_error = error + noise, the expected
     squared error at a new response; df = trace of the smoother if there is one. In squared units of y.
@@ -109,8 +109,8 @@ def bias_variance(
 
     With "auto" a Gaussian model with a prior that does not depend on y is a linear smoother g = S y + c. Then bias S f + c -
     f and variance sigma^2 |S_i|^2 are exact. Otherwise, and for any named method, `reps` responses are drawn, the same
-    for every scale, and fitted. Moments over the draws have divisor `reps`, so that the identity is exact. The
-    bias^2 so estimated is too high by variance / reps, and the noise of a method's own draws counts as variance. Rows
+    for every scale, and fitted. Moments over the draws have divisor `reps`, so that the identity is exact. This
+    estimate of bias^2 is too high by variance / reps, and the noise of a method's own draws counts as variance. Rows
     of precision w have the noise variance sigma^2 / w, and new rows `x` sigma^2; averages count each row once.
 
     Parameters
@@ -127,7 +127,7 @@ def bias_variance(
     reps : int
         Number of responses drawn.
     scales : sequence of float, optional
-        They multiply the scales of the prior (of Normal(1.0), in place of a flat one) and give a sweep.
+        Factors of the scales of the prior (of Normal(1.0), in place of a flat prior), for a sweep.
     seed : int
         Seed of all random numbers.
     progress : bool, optional
@@ -237,7 +237,7 @@ def is_linear_in_response(model: Model) -> bool:
     y = model.design.observed
     transformed = replace(
         model, design=replace(model.design, y=1.0 - 3.0 * y)
-    ).joint  # a prior in units of sd(y) moves
+    ).joint  # a prior in units of sd(y) depends on y
     return np.array_equal(
         transformed.precision(), model.joint.precision()
     ) and np.array_equal(transformed.center, model.joint.center)

@@ -14,14 +14,14 @@ from probreg.system.terminal import clean_lines, format_number, format_p
 from probreg.tables import Column, Table
 from probreg.tables.render import notebook_html
 
-# p-values below which a test is noted, and below which it is a warning
+# a test with a smaller p-value is a note, or a warning
 SIGNIFICANT, STRONG = 0.01, 1e-4
 # findings printed one by one; with remedies and long lines about 40 lines
 _MOST_FINDINGS = 9
 
 
 class Verdict(IntEnum):
-    """How serious a finding is; the values are ordered.
+    """The severity of a finding; the values are ordered.
 
     >>> max(Verdict.OK, Verdict.WARNING).name
     'WARNING'
@@ -64,7 +64,7 @@ class Finding:
 
     @property
     def advice(self) -> str:
-        """The remedy and the picture to look at."""
+        """The remedy and the name of a picture."""
         parts = [self.remedy]
         if self.picture and self.verdict:
             parts.append(f"see {self.picture}")
@@ -84,7 +84,7 @@ class NotApplicable(Incompatible):
 
 
 class HypothesisTest(NamedTuple):
-    """A test: the name of its statistic with degrees of freedom, such as "F(2, 38)", its value, its p-value and how that was found.
+    """A test: the name of its statistic with degrees of freedom, such as "F(2, 38)", its value, its p-value and how the p-value was computed.
 
     >>> print(HypothesisTest("F(2, 38)", 5.4312, 0.00843))
     F(2, 38) = 5.43, p = 0.0084
@@ -186,7 +186,7 @@ class Finder[T](ABC):
 
 @dataclass(frozen=True, repr=False)
 class Findings:
-    """The findings of several checks, the most serious first. Those with the verdict OK are only counted when printed.
+    """The findings of several checks, the most serious first. Findings with the verdict OK are only counted when printed.
 
     >>> found = Findings((Finding("b", Verdict.NOTE, "high leverage", "check row 3"), Finding("a", Verdict.OK, "no outliers")), {})
     >>> found

@@ -1,6 +1,6 @@
 """Sensitivity of a posterior to its prior, and conflicts of prior and data.
 
-The posterior with the prior (or the likelihood) to the power alpha is the given one with importance weights p^(alpha - 1).
+The posterior with the prior (or the likelihood) to the power alpha is the posterior of the fit with importance weights p^(alpha - 1).
 The sensitivity of a parameter is the slope of the distance between both over log2 alpha at alpha = 1. The distance is
 the root of the cumulative Jensen-Shannon divergence, between 0 and 1 in any units of the parameter (Kallioinen,
 Paananen, Bürkner & Vehtari 2024).
@@ -33,9 +33,9 @@ _BOTH, _ALONE = "prior and data both decide", "the prior alone decides"
 
 
 def sensitivity(draws: Array, log_density: Array) -> Array:
-    """Slope over log2 alpha at alpha = 1 of the distance that p^(alpha - 1) moves the distribution of each parameter.
+    """Return the slope over log2 alpha, at alpha = 1, of the distance between each parameter's distributions with and without p^(alpha - 1).
 
-    `draws` (S, k) are of the posterior, `log_density` (S,) is log p of the part that is scaled at each; returns (k,).
+    `draws` (S, k) come from the posterior, and `log_density` (S,) is log p of the scaled part at each draw; returns (k,).
 
     >>> z = np.random.default_rng(0).normal(size=(4000, 2))
     >>> bool(sensitivity(z, -2.0 * (z[:, 0] - 1.0) ** 2)[0] > 10 * sensitivity(z, -2.0 * (z[:, 0] - 1.0) ** 2)[1])
@@ -89,8 +89,8 @@ def power_scaling(fit: Fit) -> DataFrame:
     Returns
     -------
     DataFrame
-        `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" where the prior matters little, "the
-        prior alone decides" where it moves the parameter and the data hardly do, "prior and data both decide" where both do.
+        `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" if the prior has little effect, "the
+        prior alone decides" if it changes the parameter and the data hardly do, "prior and data both decide" if both do.
 
     Raises
     ------
@@ -153,8 +153,8 @@ def has_prior(fit: Fit) -> bool:
 
 @DIAGNOSTICS.register
 class PowerScalingDiagnostic(Diagnostic):
-    """Reports parameters with a sensitivity to the power of the prior of 0.05 or more, and whether they are sensitive to the
-    power of the likelihood too (Kallioinen et al. 2024). `power_scaling(fit)` has the numbers; `prior_data_conflict` tests
+    """Reports parameters with a sensitivity to the power of the prior of 0.05 or more, and whether they are also sensitive to the
+    power of the likelihood (Kallioinen et al. 2024). `power_scaling(fit)` has the numbers; `prior_data_conflict` tests
     whether prior and data contradict each other."""
 
     name = "power_scaling"
@@ -222,7 +222,7 @@ def _list_parameters(table: Any) -> str:
 
 def conflict(shift: Array, prior: Array, data: Array) -> float:
     """D^2 = d'(P + V)^-1 d for d = maximum likelihood estimate - prior mean, P the covariance of the prior and V the covariance of
-    the estimate: chi-square on len(d) degrees of freedom where both are normal and the prior is right.
+    the estimate: chi-square on len(d) degrees of freedom if both are normal and the prior is right.
 
     >>> round(conflict(np.array([2.0]), np.array([[3.0]]), np.array([[1.0]])), 12)
     1.0

@@ -138,7 +138,7 @@ class DistributionDiagnostic(Diagnostic):
 @DIAGNOSTICS.register
 class HeteroscedasticityDiagnostic(Diagnostic):
     """Koenker's form of the Breusch-Pagan test on all columns except group effects, and White's test on their squares and products
-    if there are enough rows; for the residuals of a Gaussian response, and quantile residuals of other continuous ones.
+    if there are enough rows; for the residuals of a Gaussian response, and quantile residuals of other continuous responses.
 
     >>> import probreg as pr
     >>> x = np.linspace(1.0, 9.0, 60)
@@ -178,7 +178,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         tests = [breusch_pagan(e, X)]
         products = X.shape[1] * (X.shape[1] + 1) // 2
         if products * rows_per_product <= len(X):
-            # products of indicators may add nothing
+            # products of indicators may be combinations of other columns
             tests += [test for test in [white(e, X)] if test.df > tests[0].df]
         findings = []
         robust = robust_errors(fit, "robust standard errors (HC3)")
@@ -300,7 +300,7 @@ class AutocorrelationDiagnostic(Diagnostic):
 
 
 def is_monotone(values: Array) -> bool:
-    """Return whether the values never fall or never rise and are not all the same."""
+    """Return whether the values never decrease or never increase, and are not all equal."""
     steps = np.diff(values)
     return bool(((steps >= 0).all() or (steps <= 0).all()) and steps.any())
 
@@ -332,10 +332,10 @@ def ljung_box(e: Array, lags: int) -> Array:
 
 
 def durbin_watson_test(fit: Fit, most_exact: int = 400) -> HypothesisTest:
-    """d = sum_t (e_t - e_{t-1})^2 / sum_t e_t^2 of least squares, near 2 without autocorrelation, and 2 (1 - r_1) about.
+    """d = sum_t (e_t - e_{t-1})^2 / sum_t e_t^2 of least squares, near 2 without autocorrelation, and about 2 (1 - r_1).
 
     The two-sided p-value is under normal noise: exact up to `most_exact` rows, by the inversion of Imhof
-    (1961) on the eigenvalues that these columns give; above, the normal distribution with the exact mean and variance."""
+    (1961) on the eigenvalues for these columns; with more rows the normal distribution with the exact mean and variance."""
     design = fit.model.design
     e = _standard_scores(fit)[:, 0]
     d = float(np.sum(np.diff(e) ** 2) / np.sum(e**2))

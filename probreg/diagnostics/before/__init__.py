@@ -26,7 +26,7 @@ from probreg.model.model import Model
 def check(model: Model, *, verbose: Flag = False) -> Findings:
     """Check a model and its data before a fit: collinear columns, separation, scales, few events, far rows.
 
-    `diagnose(fit)` answers other questions: whether the assumptions of the model agree with the data at its estimates.
+    Use `diagnose(fit)` after the fit: it tests whether the assumptions of the model agree with the data at the estimates.
     Findings are in order of severity. It prints the findings that need attention and the number of checks that passed.
 
     Parameters
@@ -34,7 +34,7 @@ def check(model: Model, *, verbose: Flag = False) -> Findings:
     model : Model
         A model.
     verbose : bool
-        Print the checks that passed or do not apply too, as `.show(verbose=True)` does.
+        Whether to also print the checks that passed or do not apply, like `.show(verbose=True)`.
 
     Returns
     -------

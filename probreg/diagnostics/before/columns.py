@@ -189,7 +189,7 @@ class DesignLeverageCheck(Check):
     title = "Leverage in the design"
 
     def find(self, model: Model) -> list[Finding]:
-        alone = 1.0 - 1e-10  # the row is fitted exactly, whatever its response
+        alone = 1.0 - 1e-10  # the fit equals the response of the row, for any response
         # risky by Huber (1981); with few rows all leverages are, so a multiple of their mean is required too
         high = 0.2
         refuse_coded_levels(model)

@@ -113,7 +113,7 @@ class ResponseCheck(Check):
 
 def two_values(model: Model) -> tuple[float, float] | None:
     """Return the two values of a numeric response that takes no others, each several times; None otherwise."""
-    fewest = 3  # observations of each value that make two values two classes and not a coincidence
+    fewest = 3  # with this number of observations of each value, two values are two classes and not a coincidence
     design = model.design
     if model.likelihood.noise_scale is None or not design.has_rows:
         return None
@@ -132,8 +132,8 @@ class EventCheck(Check):
 
     It is a count, not a test. Ten events per variable is a rule of thumb (Peduzzi et al. 1996, J. Clin. Epidemiol.
     49:1373) that flags most samples of 50 rows, where five to nine are enough (Vittinghoff & McCulloch 2007); the size of
-    effects and separation matter more (van Smeden et al. 2016, BMC Med. Res. Methodol. 16:163), and `separation` has a check of
-    its own. Only columns with a flat prior count.
+    effects and separation matter more (van Smeden et al. 2016, BMC Med. Res. Methodol. 16:163), and `separation` is a separate
+    check. Only columns with a flat prior count.
 
     >>> y = ["no", "yes", "no", "yes"]
     >>> model = Model.from_arrays(np.arange(4.0), y, likelihood="bernoulli", event="yes")

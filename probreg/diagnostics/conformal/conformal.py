@@ -48,7 +48,7 @@ SCORES: Registry["Score"] = Registry("score")
 
 
 class Score(ABC):
-    """A number for each (row, response), larger for a less expected response."""
+    """A number for each (row, response); it is larger for a less expected response."""
 
     name: ClassVar[str]
     says: ClassVar[str]
@@ -177,7 +177,7 @@ class Conformal:
     `region` returns mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows, and takes `per_row` floats for each.
     """
 
-    fit: Fit  # for a split the refit on a part of the rows
+    fit: Fit  # for a split, the refit on a part of the rows
     kind: str
     prob: float
     count: int  # of calibration rows
@@ -272,7 +272,7 @@ class ConformalRank:
 
     @property
     def k(self) -> int:
-        # less a rounding of the product
+        # minus the rounding error of the product
         return int(np.ceil((self.n + 1) * self.prob - 1e-9))
 
     def upper(self, values: Array) -> Array:
@@ -499,7 +499,7 @@ def _calibrate_scores(
         score.of(predictive(fit, part), part.observed)
         for part in blocks(design, per_row)
     ]
-    # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
+    # most = s_(k), k = ceil((n + 1) prob), over the calibration rows   (Lei et al. 2018).
     most = float(rank.upper(np.concatenate(parts)))
 
     def region(new: Design) -> Mapping[str, Array]:

@@ -135,15 +135,15 @@ def guarantee(
     holdout : float, optional
         The random share of rows that the refit leaves out, by default 0.5; not with `data`.
     loss : str, optional
-        "squared" (the default of numbers), "absolute", "insensitive" where the likelihood has an epsilon; "zero_one" and
-        "brier" of classes, both by default.
+        "squared" (the default of numbers), "absolute", "insensitive" if the likelihood has an epsilon; "zero_one" and
+        "brier" for classes, both by default.
     chosen_from : int or None
-        How many scales of the prior were compared on these rows, from a grid fixed before them: 1 where it was stated,
-        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely, and those that `tune`
-        chose unless this is at least the number that it compared. The `radius` of `ridge`, `lasso` and `kernel_ridge` counts as
-        fixed before the rows.
+        The number of scales of the prior that were compared on these rows, from a grid fixed before the rows: 1 for a stated scale,
+        None for a freely chosen scale. Scales found by evidence on the rows count as freely chosen. So do scales from `tune`, unless
+        this number is at least the number that `tune` compared. The `radius` of `ridge`, `lasso` and `kernel_ridge` counts as fixed
+        before the rows.
     row_norm : float, optional
-        r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
+        r, with ||x|| <= r for every possible row. The norm is over the columns, each in units of its prior's scale over the
         root mean square of these scales. For covariance functions with an upper limit of k(x, x) it is not needed. For the lasso it is the largest |x_ij|,
         each in units of its prior's scale over the mean of these scales.
     draws : int

@@ -1,9 +1,9 @@
 """The theorems behind a guarantee: held-out rows, ridge and lasso as balls of functions, the number of columns, and PAC-Bayes.
 
 With a normal prior of covariance V on every column and a known ratio to the noise, the mode minimises the mean loss plus
-lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of the diagonal of V: for one scale tau the norm of
-beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process. With
-Laplace priors of scales s_j it minimises the mean loss plus lam ||f||, ||f|| = sum_j |beta_j| s / s_j with s their mean.
+lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, where v is the mean of the diagonal of V. For one scale tau the norm
+of beta is ||f||, and k is the plain product of rows, or the covariance function if the columns belong to a Gaussian process. With
+Laplace priors with scales s_j it minimises the mean loss plus lam ||f||, ||f|| = sum_j |beta_j| s / s_j, where s is the mean scale.
 """
 
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def require_refit(inputs: BoundInputs) -> None:
 
 
 def split_lines(inputs: BoundInputs, share: float) -> list[BoundLine]:
-    """Refit the model without a random share of the rows, and bound its risk on these."""
+    """Refit the model without a random share of the rows, and bound its risk on the rows left out."""
     require_refit(inputs)
     order = np.random.default_rng(inputs.seed).permutation(inputs.n)
     cut = round(share * inputs.n)
@@ -373,7 +373,7 @@ def _row_norm(
     design = inputs.design
     r = inputs.row_norm
     if r is not None:
-        # rows as they were given, before frequencies
+        # the user's rows, before frequencies
         unrepeated = inputs.fit.model.design
         norms = norms_of(unrepeated.X)
         bad = np.flatnonzero(norms > r * (1 + 1e-9))
@@ -416,7 +416,7 @@ def dimension_lines(inputs: BoundInputs) -> list[BoundLine]:
         raise NotApplicable(f"fewer rows ({inputs.n}) than columns ({p})")
     lines = []
     for loss in inputs.losses:
-        # the call of a class by a threshold has the dimension of the predictor itself
+        # a classification by a threshold has the dimension of the predictor itself
         bound = pseudo_dimension(
             risk=inputs.risk(loss),
             n=inputs.n,
@@ -466,7 +466,7 @@ def draw_lines(inputs: BoundInputs) -> list[BoundLine]:
 
 def require_stated_prior(inputs: BoundInputs) -> None:
     """Raise NotApplicable without a finite divergence from a prior that was fixed before the rows."""
-    most_coefficients = 2000  # of a normal distribution
+    most_coefficients = 2000  # largest dimension of a normal distribution here
     fit = inputs.fit
     model = fit.model
     joint = model.joint

@@ -128,7 +128,7 @@ def describe_departure(what: str, mean: float, spread: float, n: int) -> str:
     >>> describe_departure("draws", 0.5, 2.0, 100)
     'draws are too narrow'
     """
-    far = 2.0  # standard errors of the mean or variance of ranks that name the shape of a departure
+    far = 2.0  # with more standard errors, the mean or variance of ranks describes the shape of a departure
     # Var mean = 1 / (12 n); the variance of a sample variance over its square is (kurtosis - 1) / n = (9/5 - 1) / n.
     tilt = (mean - 0.5) * np.sqrt(12.0 * n)
     width = (spread - 1.0) * np.sqrt(1.25 * n)
@@ -168,13 +168,13 @@ class SBC(PrintsTable):
 
     @property
     def level(self) -> float:
-        """The level of the test of each quantity, (1 - prob) / q, which gives all q together the level 1 - prob."""
+        """The level of the test of each quantity, (1 - prob) / q, so that all q together have the level 1 - prob."""
         return (1.0 - self.prob) / self.ranks.sizes["quantity"]
 
     @cached_property
     def _counts(self) -> Array:
         """#{rank < position}, (quantity, point)."""
-        # rank < z (L + 1), L the draws: both sides are whole numbers, so that a half less keeps rounding out.
+        # rank < z (L + 1), L the draws: both sides are whole numbers, so that subtracting a half avoids rounding errors.
         below = (
             self.ranks.values.T[:, None, :]
             < (self.points * (self.draws + 1))[:, None] - 0.5
@@ -302,7 +302,7 @@ def sbc(
 
     Data sets are simulated from the model, with parameters from its proper priors. It ranks coefficients, nuisance
     parameters, standard deviations and correlations of effects that vary by a group, and the log-likelihood, which detects
-    for example a posterior that ignores the data. The test is exact. Draws of a fit are thinned evenly to `draws`, which must be fewer than it
+    for example a posterior that ignores the data. The test is exact. Draws of a fit are thinned evenly to `draws`, which must be fewer than the fit
     has; draws of Markov chains are then nearly independent if the thinning is ten-fold or more. If a method cannot fit
     some data sets, the others are ranked, which does not bias the ranks, and the result states their number.
 
@@ -328,7 +328,7 @@ def sbc(
     Returns
     -------
     SBC
-        `uniform` is True if the ranks are.
+        `uniform` is True if the ranks are uniform.
 
     Raises
     ------

@@ -268,7 +268,7 @@ def as_coefficients(values: Any, model: Model) -> Array:
 def _predictors_of_mean(
     function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int
 ) -> Array:
-    """Return eta where E[y] is the function of the variables."""
+    """Return eta for E[y] equal to the function of the variables."""
     mean = floats(function(values), "the function of the true mean")
     expected: tuple[int, ...] = (n, len(likelihood.levels))
     if likelihood.has_scalar_mean:

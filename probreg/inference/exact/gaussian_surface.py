@@ -57,8 +57,8 @@ from probreg.special import LOG_2PI, differentiate
 
 
 class GaussianSurface(EvidenceSurface):
-    """f(log hyperparameters, log sigma) of a Gaussian likelihood, with the last one if
-    sigma is unknown, at many nodes together."""
+    """f(log hyperparameters, log sigma) of a Gaussian likelihood, at many nodes together; log sigma
+    only if sigma is unknown."""
 
     layout: ArrowLayout
 
@@ -141,8 +141,8 @@ class GaussianSurface(EvidenceSurface):
         """Yield left_g tau_g^2 / (2 sigma^2) (S,) of each group at theta (S, d), with
         the slopes (d,) of its log.
 
-        Bases of few anchors leave variance at the rows; f minus these terms is a lower
-        bound (Titsias 2009).
+        Bases of few anchors have residual variance at the rows; f minus these terms is a
+        lower bound (Titsias 2009).
         """
         for g, hyper in self.groups.with_hyper:
             if g.left:

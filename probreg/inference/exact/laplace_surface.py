@@ -11,7 +11,7 @@ M'X', t_i = h_i dW_i / dz_i / 2, q = H^-1 M'X't and v = s - t + W X M q,
     d f = < dL, (X'v) u' - (X's) q' - X'WX M H^-1 >  over a root L,    X_o'v  over others that are not integrated
 
 (Tierney & Kadane 1986; Wood 2011). Outer nuisance parameters are not integrated, and
-under ML neither are flat coefficients: the likelihood of Bates et al. 2015. The Hessian
+under ML flat coefficients are not integrated either: the likelihood of Bates et al. 2015. The Hessian
 keeps W at the mode, and only guides the search. H is an arrow if effects vary by group;
 otherwise all columns are dense, and form its border.
 """
@@ -151,7 +151,7 @@ class LaplaceSurface(EvidenceSurface):
 
     def mode(self, theta: Array, *, rough: bool = False) -> LaplaceMode:
         """The mode by Newton's method with step halving from the last mode; if this
-        fails, from a start by the response alone. A rough one is for weights only."""
+        fails, from a start by the response only. A rough mode is for weights only."""
         max_numbers = 10**7  # numbers, 80 MB, of modes in memory
         # in standard errors, before the last step squares it: log |H| is of first order in the error
         tol = 1e-4 if rough else 1e-6
@@ -221,7 +221,7 @@ class LaplaceSurface(EvidenceSurface):
 
     def _start(self, roots: ArrowRoots, before: LaplaceMode | None) -> Parts:
         """The coefficients of another mode in the coordinates of these roots; without
-        one, a start by the response alone."""
+        one, a start by the response only."""
         G, K, _ = self.layout.shape
         if before is None:
             return np.zeros((G, K, 1)), self._of_response()

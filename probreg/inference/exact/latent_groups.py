@@ -277,7 +277,7 @@ class EvidenceSurface(ABC):
         return True
 
     def hessian(self, theta: Array, hessian_near: Array) -> Array:
-        """The Hessian at theta; if the one of `__call__` is approximate, by central
+        """The Hessian at theta; if the Hessian of `__call__` is approximate, by central
         differences of the gradient, with steps from `hessian_near`."""
         if not self.secant:
             return self(theta).hessian

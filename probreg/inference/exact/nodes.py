@@ -302,7 +302,7 @@ def scales_given_coefficients(
     """Return theta (S, d) after Metropolis steps on p(theta | beta), which leave the
     posterior of (theta, beta) invariant.
 
-    Draws at nodes repeat the values of these; given its own coefficients each has a
+    Draws at nodes repeat the nodes' values; given its coefficients each draw has a
     known density p(beta | theta) p(theta). A step of one coordinate is normal, with 2.4
     times the smaller of two standard deviations: (2 n)^-1/2, which n normal
     coefficients leave to the log of their scale, and the standard deviation of the

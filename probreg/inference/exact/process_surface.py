@@ -51,9 +51,9 @@ _FIVE_POINTS = (1, 2, -1, -2)  # steps of `_five_point_slope`
 class RebasedSurface(EvidenceSurface):
     """f(logs of all hyperparameters and of the nuisance parameters `outer`).
 
-    `inner` returns the surface at given values of those in the columns, with anchors
-    selected at other values of them. All lengths of a search have one selection, because
-    the surface would have steps, and the search is repeated from its end. Derivatives
+    `inner` returns the surface at given hyperparameters of the columns, with anchors
+    selected at other values. All lengths of a search have one selection, because otherwise
+    the surface would have steps; the search is then repeated from its end. Derivatives
     over the logs of the lengths are five-point differences, with an error near 1e-9 of
     the value's own.
     """

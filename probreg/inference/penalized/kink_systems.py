@@ -302,7 +302,7 @@ NewtonSystem = ByColumns | ByRows
 # of each row, -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 States = NDArray[np.int8]
 
-# relative to the width of the box for a, and to the data for r: a row this little beyond its state keeps it
+# relative to the width of the box for a, and to the data for r: a row keeps its state if it is beyond it by less
 SLIGHT = 1e-12
 
 
@@ -485,7 +485,7 @@ class Inside(NamedTuple):
 
 @np.errstate(
     over="ignore", invalid="ignore"
-)  # in a problem without a minimum b runs to infinity
+)  # in a problem without a minimum b goes to infinity
 def interior_point(
     problem: KinkProblem,
     system: NewtonSystem,

@@ -1,8 +1,8 @@
 """The part of a prior with kinks, and the search for a mode under it: its coordinates,
 its start, and its steps.
 
-Blocks of `ProximalPrior` are separated from the smooth ones: the smooth part is a model
-of its own, with gradient and curvature. The kinked part is a `KinkedPenalty`. Each step minimises the quadratic expansion of the smooth part plus the prior itself (Lee, Sun & Saunders 2014), on centred
+Blocks of `ProximalPrior` are separated from the smooth ones: the smooth part is a separate
+model, with gradient and curvature. The kinked part is a `KinkedPenalty`. Each step minimises the quadratic expansion of the smooth part plus the prior itself (Lee, Sun & Saunders 2014), on centred
 and scaled columns and on log aux. Coefficients in units of an unknown sigma are
 searched as phi, with beta = location + sigma (phi - location): their prior then depends
 on sigma only by -q m log sigma, and stays separable.
