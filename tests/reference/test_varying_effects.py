@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import probreg as pr
 from probreg.errors import DataError, Incompatible
@@ -321,7 +322,10 @@ def test_clusters_of_whole_groups(groups, small_sample, errors):
     given = {"groups": groups, "data": CLUSTERED, "small_sample": small_sample}
     found = fit.covariance("cluster", **given)
     np.testing.assert_allclose(np.sqrt(np.diagonal(found)), errors, rtol=2e-6)
-    assert found.attrs["kind"] == "cluster"
+    table = fit.summary(covariance=found)
+    assert (table.attrs["kind"], table.attrs["df"]) == ("t", found.attrs["df"])
+    half = stats.t.ppf(0.975, found.attrs["df"]) * table.std_error["x"]
+    assert table.upper["x"] == pytest.approx(table.estimate["x"] + half, rel=1e-9)
 
 
 def test_effects_given_the_coefficients_keep_their_distribution():

@@ -272,7 +272,10 @@ def _label_penalised(model: Model, words: Words) -> Words:
 
 def uses_t(solution: Solution, words: Mapping[str, Any]) -> bool:
     """Whether intervals by a covariance with this description have t quantiles: for least squares and an estimated dispersion."""
-    has_scale = solution.df is not None or words.get("kind") == "dispersion"
+    kind = words.get("kind")
+    has_scale = solution.df is not None or kind == "dispersion"
+    # clusters beside random effects exist for Gaussian noise only
+    has_scale |= kind == "cluster" and solution.effect_scales is not None
     return has_scale and "df" in words
 
 
