@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.arguments.arrays import floats
+from probreg.arguments.arrays import floats, same_rows
 from probreg.arguments.scalars import ArrayLike
 from probreg.errors import DataError, require_rows, row_error
 
@@ -60,6 +60,7 @@ def censored(
            [ 3., inf]])
     """
     given = {"y": y, "event": event, "lower": lower, "upper": upper}
+    same_rows(**given)
     parts = {
         k: v if isinstance(v, np.ndarray) and v.dtype == bool else floats(v, f"{k}=")
         for k, v in given.items()

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from probreg.arguments.arrays import same_rows
 from probreg.data import Design
 from probreg.data.checked_arrays import plus_offset
+from probreg.data.weights import read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.effects_table import off_span_of
 from probreg.fits.fitted import Fitted, require_predictive
@@ -102,6 +104,15 @@ def design_at(
             f"trials= goes with rows that count them; this model is {model.likelihood.name}"
         )
     if data is not None:
+        _, row_weights = read_weights(weights)
+        same_rows(
+            **{
+                "the data": data,
+                "offset": offset,
+                "weights": row_weights,
+                "trials": trials,
+            }
+        )
         design = model.design.at(data, offset=offset, trials=trials)
         return with_precision(
             design, weights, data, model.likelihood, model.design.weight_kind

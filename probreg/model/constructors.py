@@ -32,6 +32,7 @@ from probreg.data.weights import (
     RowWeights,
     WeightsLike,
     kind_of_blocks,
+    read_weights,
 )
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.formula.terms import Counted
@@ -136,7 +137,8 @@ class FromData(ABC):
         """
         from probreg.data.formula.formula import read_formula
 
-        same_rows(**{"the data": data, "weights": weights, "offset": offset})
+        _, row_weights = read_weights(weights)
+        same_rows(**{"the data": data, "weights": row_weights, "offset": offset})
         reading = read_formula(
             formula, data, weights=weights, offset=offset, missing=missing
         )
@@ -222,7 +224,8 @@ class FromData(ABC):
         """
         if response is None:
             response = own_name(y)
-        same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
+        _, row_weights = read_weights(weights)
+        same_rows(X=X, y=y, weights=row_weights, offset=offset, trials=trials)
         if likelihood is None:
             likelihood, _ = response_of_counts(None, None if trials is None else "p")
         choices = Choices(likelihood, prior, aux, event, reference)

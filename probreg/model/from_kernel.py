@@ -10,7 +10,7 @@ from probreg.arguments.arrays import same_rows
 from probreg.arguments.scalars import ArrayLike
 from probreg.data import INTERCEPT, as_response, own_name
 from probreg.data.array_columns import design_of_kernel
-from probreg.data.weights import RowWeights, WeightsLike
+from probreg.data.weights import RowWeights, WeightsLike, read_weights
 from probreg.errors import DataError
 from probreg.kernels import CovarianceFunction
 from probreg.likelihoods import Gaussian, Likelihood
@@ -52,7 +52,7 @@ def model_of_kernel(
         raise DataError(
             f"X is the text {X!r}: expected an array of inputs. A formula of a process is Model.from_formula('y ~ gp(x)', data)"
         )
-    same_rows(X=X, y=y, weights=weights, offset=offset)
+    same_rows(X=X, y=y, weights=read_weights(weights)[1], offset=offset)
     if response is None:
         response = own_name(y)
     design = design_of_kernel(

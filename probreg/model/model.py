@@ -41,7 +41,7 @@ from probreg.data.censoring import CensoredResponse
 from probreg.data.checked_arrays import own_labels
 from probreg.data.formula.functions import read_at
 from probreg.data.moments import Origin
-from probreg.data.weights import WeightsLike
+from probreg.data.weights import WeightsLike, read_weights
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.likelihoods import (
     DifferentiableLikelihood,
@@ -243,7 +243,7 @@ class Model(FromData, NamesPeers):
             **{
                 "the data": data,
                 "y": y,
-                "weights": weights,
+                "weights": read_weights(weights)[1],
                 "offset": offset,
                 "trials": trials,
             }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from probreg.arguments.arrays import floats
+from probreg.arguments.arrays import floats, same_rows
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments, check_fields
 from probreg.errors import DataError, Incompatible, warn_caller
 from probreg.linalg import merge, row_blocks, triangular
@@ -101,6 +101,7 @@ def _stack(rows: list[Any]) -> Array:
 
 
 def _checked_block(X: ArrayLike, y: ArrayLike) -> Block:
+    same_rows(X=X, y=y)
     A = floats(X, "X", copy=False)
     b = floats(y, "y", copy=False)
     if A.ndim != 2 or b.shape != (len(A),) or not A.shape[1]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from probreg.arguments.arrays import as_array, floats
+from probreg.arguments.arrays import as_array, floats, same_rows
 from probreg.arguments.scalars import (
     Probability,
     TableLike,
@@ -58,6 +58,7 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     >>> skill([0.04, 0.09], [0.25, 0.25])
     0.74
     """
+    same_rows(**{"the score": score, "the reference": reference})
     a = _scores(score, "the score")
     b = _scores(reference, "the reference")
     if a.shape != b.shape:
@@ -256,6 +257,7 @@ def compare_scores(
     """
     named = columns_by_name(scores)
     first, two = _two(named)
+    same_rows(**{first: named[first], two: named[two]})
     a, b = (_scores(named[k], f"the score of {k}") for k in (first, two))
     if a.shape != b.shape or not len(a):
         raise DataError(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, ndtr, stdtr
 
+from probreg.arguments.arrays import same_rows
 from probreg.arguments.scalars import Flag, check_arguments, shown_value
 from probreg.errors import DataError
 from probreg.scores.reading import (
@@ -55,6 +56,7 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     >>> float(crps_normal(0.0, 0.0, sd=1.0).round(6))
     0.233695
     """
+    same_rows(y=y, mean=mean, sd=sd)
     y = finite_numbers(y, "y")
     mean = finite_numbers(mean, "the mean")
     sd = positive_numbers(sd, "sd")
@@ -103,6 +105,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     >>> float(crps_student(1.0, 0.0, scale=2.0, df=5.0).round(6))
     0.699291
     """
+    same_rows(y=y, centre=centre, scale=scale, df=df)
     y = finite_numbers(y, "y")
     centre = finite_numbers(centre, "the centre")
     scale = positive_numbers(scale, "scale")
@@ -197,6 +200,7 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
     >>> pinball([1.0, 3.0], 2.0, prob=0.9).round(2)
     array([0.1, 0.9])
     """
+    same_rows(y=y, quantile=quantile)
     y = finite_numbers(y, "y")
     q = finite_numbers(quantile, "the quantile")
     prob = level(prob)
@@ -243,6 +247,7 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
         raise DataError(
             f"ends is a pair of arrays (lower, upper), got {shown_value(ends)}"
         )
+    same_rows(y=y, lower=ends[0], upper=ends[1])
     lower = finite_numbers(ends[0], "the lower end")
     upper = finite_numbers(ends[1], "the upper end")
     y = finite_numbers(y, "y")

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array
+from probreg.arguments.arrays import as_array, same_rows
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -23,6 +23,7 @@ class Scored(NamedTuple):
 
 def read_scored(y: Any, p: Any) -> Scored:
     """Read outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
+    same_rows(**{"y": y, "the forecast": p})
     forecast = finite_numbers(p, "the forecast")
     first = next(iter(as_array(y, "y").flat), None)
     if isinstance(first, str):
@@ -78,6 +79,7 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 
     More than one axis means rows of class probabilities, fewer the probability of the event.
     """
+    same_rows(**{"the truth": truth, "the forecast": forecast})
     p = finite_numbers(truth, "the truth")
     h = finite_numbers(forecast, "the forecast")
     if p.shape != h.shape:

@@ -269,3 +269,40 @@ def test_rows_in_another_order_are_not_put_together():
     np.testing.assert_array_equal(
         kept.design.y, pr.Model.from_arrays(frame, turned.to_numpy()[::-1]).design.y
     )
+
+
+def _misaligned_calls():
+    rows = pd.DataFrame(
+        {"x": np.arange(8.0), "y": [0.0, 2, 1, 3, 5, 4, 7, 6], "w": 1.0}
+    )
+    p = pd.Series(np.linspace(0.1, 0.8, 8))
+    X, y, w, b = rows[["x"]], rows["y"], rows["w"], pd.Series([0, 1] * 4)
+    with_offset = pr.fit(pr.Model.from_arrays(X, y, offset=w))
+    precise = pr.fit(pr.Model.from_arrays(X, y, weights=pr.weights.precision(w)))
+    weights, scores, run = pr.weights, pr.scores, pr.online.run
+    return {
+        "weights": lambda r: pr.Model.from_arrays(X, y, weights=weights.sampling(r(w))),
+        "formula": lambda r: pr.ols("y ~ x", rows, weights=weights.precision(r(w))),
+        "offset": lambda r: with_offset.predict(X, offset=r(w)),
+        "predictive": lambda r: with_offset.predictive(X, offset=r(w)),
+        "precision": lambda r: precise.predict(X, weights=weights.precision(r(w))),
+        "censored": lambda r: pr.censored(y, r(b)),
+        "online": lambda r: run(pr.online.lms(0.01), X, r(y)),
+        "brier": lambda r: scores.brier(b, r(p)),
+        "expected": lambda r: scores.expected("brier", p, forecast=r(p)),
+        "crps": lambda r: scores.crps_normal(y, r(p), sd=1.0),
+        "student": lambda r: scores.crps_student(y, p, scale=r(w), df=3.0),
+        "pinball": lambda r: scores.pinball(y, r(p), prob=0.5),
+        "interval": lambda r: scores.interval_score(y, (y - 1.0, r(y) + 9.0)),
+        "skill": lambda r: scores.skill(p, r(p)),
+        "compare": lambda r: scores.compare_scores({"a": p, "b": r(p) + 0.1}),
+    }
+
+
+@pytest.mark.parametrize("call", _misaligned_calls())
+def test_values_with_other_row_labels_are_not_put_together(call):
+    take = _misaligned_calls()[call]
+    take(lambda values: values)
+    take(lambda values: values.to_numpy()[::-1])
+    with pytest.raises(DataError, match="rows are put together in their order"):
+        take(lambda values: values.iloc[::-1])
