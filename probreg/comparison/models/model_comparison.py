@@ -406,7 +406,7 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
     if len(set(of_evidence.values())) > 1:
         found = ", ".join(name for name, yes in of_evidence.items() if yes)
         notes.append(
-            f"log_evidence of {found}: at the estimated scales, so larger than an average over them; compare it with no posterior"
+            f"log_evidence of {found}: at the estimated scales, which is larger than the evidence of a posterior, an average over them"
         )
     if n < 100:
         notes.append(
