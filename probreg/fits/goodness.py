@@ -63,7 +63,8 @@ class VarianceShares(NamedTuple):
 
 
 def variance_shares(fit: Fitted) -> VarianceShares:
-    """Return the variance components at the estimate of a model with effects of groups, for a posterior at its means.
+    """Return the variance components at the estimate of a model with effects of groups; for a posterior those of effects and noise
+    are its means, and the fixed part is at the mean of its coefficients.
 
     Raises Incompatible if they are not defined or the rows are not in memory.
     """
@@ -149,7 +150,11 @@ def _residual_variance(fit: Fitted, w: Array) -> float:
             share = 1.0
         else:
             share = float(w @ (1.0 / precision) / w.sum())
-        return fit.aux[fit.model.noise_scale or ""] ** 2 * share
+        name = fit.model.noise_scale or ""
+        draws = fit.solution.draws
+        if draws is not None and name in draws.values:
+            return float(np.square(draws[name]).mean()) * share
+        return fit.aux[name] ** 2 * share
     link = likelihood.link.name
     if link in _OF_LINK:
         return _OF_LINK[link]

@@ -48,7 +48,8 @@ def test_shares_of_a_posterior_are_of_its_mean_covariance():
     cross = np.mean(draws["cor(Intercept, x | g)"] * sds[0] * sds[1])
     S = np.array([[np.mean(sds[0] ** 2), cross], [cross, np.mean(sds[1] ** 2)]])
     Z = np.column_stack([np.ones(72), x])
-    groups, rest = np.einsum("ik,kl,il->i", Z, S, Z).mean(), fit.aux["sigma"] ** 2
+    groups = np.einsum("ik,kl,il->i", Z, S, Z).mean()
+    rest = np.mean(draws["sigma"] ** 2)
     assert fit.glance()["icc"].iloc[0] == pytest.approx(
         groups / (groups + rest), rel=1e-9
     )

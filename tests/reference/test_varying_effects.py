@@ -267,6 +267,22 @@ def test_the_intraclass_correlation_of_known_variances_has_their_mean():
     assert fit.glance()["icc"].item() == pytest.approx(share)
 
 
+def test_the_intraclass_correlation_of_a_posterior_has_mean_variances():
+    rng = np.random.default_rng(0)
+    data = {"y": np.repeat(rng.normal(size=5), 3) + rng.normal(size=15)}
+    data["g"] = np.repeat(list("abcde"), 3)
+    model = pr.Model.from_formula(
+        "y ~ 1 + (1 | g)", data, aux={"sigma": pr.HalfNormal(2.0)},
+        prior={"1 | g": pr.Covariance(sd=pr.HalfNormal(2.0))},
+    )  # fmt: skip
+    fit = pr.fit(model, "integrate", seed=1)
+    drawn = fit.tree["posterior"]
+    groups, rest = [
+        float((drawn[name] ** 2).mean()) for name in ("sd(Intercept | g)", "sigma")
+    ]
+    assert fit.glance()["icc"].item() == pytest.approx(groups / (groups + rest))
+
+
 def test_a_singular_fit_has_an_intraclass_correlation_of_zero():
     data = {"y": [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], "g": list("aabbcc")}
     fit = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", data))
