@@ -1,8 +1,8 @@
 """The text of a hypothesis as linear restrictions: names are replaced, and Python's parser reads the rest; nothing is evaluated.
 
 A hypothesis is one relation or more (= == < > <= >=) between sums of multiples of coefficients, separated by commas. A name is a
-coefficient as the fit or the formula spells it: "I(x**2)" is "I(x ** 2)". The longest name at a place is read. A name that reads as
-arithmetic of numbers, such as "1" or "18-24", and a name that also reads as a sum of other names are names in backquotes only. In a
+coefficient as the fit or the formula spells it: "I(x**2)" is "I(x ** 2)". At each place the longest possible name is read. Some names
+need backquotes: names that look like arithmetic, such as "1" or "18-24", and names that look like a sum of other names. In a
 model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" means each of them in turn. A term
 of a formula, such as "C(g)", means each of its columns in turn, and must be the only name in its relation.
 """
@@ -85,7 +85,7 @@ def parse_hypothesis(
     text: str, columns: Sequence[str], outcomes: Sequence[str] = (), *, terms: Mapping[str, Sequence[int]] = MappingProxyType({}),
     smooth: Iterable[str] = (),
 ) -> list[Restriction]:  # fmt: skip
-    """Return the restrictions of a text, coefficients numbered column first, then outcome. DataError for invalid text.
+    """Return the restrictions of a text. Coefficients are numbered by column, then by outcome. DataError for invalid text.
 
     `terms` maps each term to the numbers of its columns; terms in `smooth` have no joint test.
 
@@ -327,7 +327,8 @@ class _Reader:
     def linear(self, node: ast.expr) -> Linear:
         """Return a node as a sum of multiples of coefficients and a constant."""
         later = list[tuple[ast.operator, ast.expr]]()
-        while isinstance(node, ast.BinOp):  # a long sum is as deep as it has terms
+        # the tree has one level for each term of the sum
+        while isinstance(node, ast.BinOp):
             later.append((node.op, node.right))
             node = node.left
         sign = 1.0

@@ -1,7 +1,7 @@
 """The terms of a formula: `y ~ a + b*c - 1` as a response and products of factors, where each factor is an expression.
 
-A sum is a set of terms and a choice of the intercept: a*b is a + b + a:b, a/b is a + a:b, (a + b)**2
-crosses two at a time; + 1 puts the intercept in, - 1 and + 0 take it out (Wilkinson & Rogers 1973). A bar is effects that vary by a
+A sum is a set of terms with or without an intercept: a*b is a + b + a:b, a/b is a + a:b, (a + b)**2
+crosses two at a time; + 1 adds the intercept, - 1 and + 0 remove it (Wilkinson & Rogers 1973). A bar gives effects that vary by a
 group (Bates, Maechler, Bolker & Walker 2015): (x | g) + (1 | a/b).
 """
 
@@ -27,7 +27,7 @@ from probreg.formula.text import (
     shown_formula,
 )
 
-MAX_TERMS = 20_000  # of a formula, and its columns
+MAX_TERMS = 20_000  # limit for the terms of a formula, and for its columns
 
 
 class Truncation(NamedTuple):
@@ -37,7 +37,7 @@ class Truncation(NamedTuple):
     upper: float
 
 
-# more than one number in each row, or limits of a number
+# responses with more than one number in each row, or with limits
 Counted = Literal["p", "counts", "cens"] | Truncation
 _COUNTS = ("p", "counts")
 
@@ -55,7 +55,7 @@ Term = tuple[Factor, ...]
 
 @dataclass(frozen=True)
 class Terms:
-    """A set of terms in order of appearance, by their factors in any order, the choice of the intercept, the bars and offsets."""
+    """The terms in order of appearance, by the sets of their factors; whether there is an intercept; the bars and the offsets."""
 
     terms: dict[frozenset[Factor], Term] = field(default_factory=dict)
     one: bool | None = None
@@ -97,7 +97,7 @@ class FormulaLayout:
     # "p" for successes of trials, "counts" for counts by class, "cens" for ends of intervals, a Truncation for limits, None for a
     # response with one value per row
     counted: Counted | None = None
-    # of a censored response, the part of each expression: "y", "event", "second", "lower" or "upper"
+    # the part of each expression of a censored response: "y", "event", "second", "lower" or "upper"
     parts_of_ends: tuple[str, ...] = ()
 
     @property

@@ -117,7 +117,7 @@ def joined_levels(parts: Sequence[str]) -> str:
 def joined_terms(
     first: Sequence[GroupedTerm], second: Sequence[GroupedTerm]
 ) -> tuple[GroupedTerm, ...]:
-    """Return the terms with the groups of both: sorted if both are sorted as numbers or texts, else with new groups last.
+    """Return the terms with the groups of `first` and `second`: sorted if both are sorted as numbers or texts, else new groups come last.
 
     >>> a, b = (GroupedTerm("(1 | g)", "g", ("Intercept",), levels, True, ("g",)) for levels in (("2", "10"), ("3", "10")))
     >>> joined_terms([a], [b])[0].levels

@@ -110,7 +110,7 @@ class ProcessTerm:
 
     @property
     def held_words(self) -> str:
-        """The note of a saved file about rows in the basis."""
+        """The note on a saved file that contains rows of the data, because the basis needs them."""
         return (
             f"{self.short}: the file holds rows of {', '.join(self.inputs)}, of which this basis is made; "
             "basis='hsgp' holds none"
@@ -256,9 +256,10 @@ def chosen_basis(
 ) -> str:
     """Return the basis of a term without `basis=`: sines if a setting of sines is given or rows are `streamed`.
 
-    Else exact up to 2,000 distinct rows; above, cholesky for a known length, and sines for an unknown one of up to three inputs.
+    Else it is exact up to 2,000 distinct rows. With more rows it is cholesky, or sines if the length is unknown and there are at
+    most three inputs.
     """
-    max_inputs = 3  # of a basis of sines: their number is a product over the inputs
+    max_inputs = 3  # for sines, because their number is a product over the inputs
     if streamed:
         if x.shape[1] > max_inputs:
             raise DataError(

@@ -1,10 +1,10 @@
 """Smooth functions as terms of a formula, and their bases: columns with flat priors, and columns with N(0, tau^2 I) priors.
 
 A penalised spline minimises RSS / (2 sigma^2) + b'S b / (2 tau^2). The null space of S (straight lines, constants) has a flat
-prior; on its range b = Q L^(-1/2) u, S = Q L Q', turns the penalty into u'u: u ~ N(0, tau^2 I), one scale for each block.
-Constants are left to the intercept: every column has mean zero over the rows of the basis. The columns of a block are divided
-by one number, so that their squares sum to one in the mean over these rows: tau is the root mean square, over the rows, of
-the standard deviation of the block's contribution, in units of the linear predictor. Source: Wood 2017, chapter 5.
+prior. On the range of S = Q L Q', b = Q L^(-1/2) u turns the penalty into u'u, so that u ~ N(0, tau^2 I), with one scale for each
+block. The intercept takes the constants: every column has mean zero over the rows of the basis. The columns of a block are
+divided by one number, so that the sum of their squares has the mean one over these rows. So tau is the root mean square of
+the standard deviations of the block's contribution at the rows, in units of the linear predictor. Source: Wood 2017, chapter 5.
 """
 
 from abc import ABC, abstractmethod
@@ -86,8 +86,8 @@ def _root_mean_square(columns: Array, counts: Array | None) -> float:
 class ThinPlate(SmoothBasis):
     """The thin plate regression spline of rank k: sum_j delta_j eta(|x - x_j|) + polynomials (Wood 2003).
 
-    With E_ij = eta(|x_i - x_j|) = U D U', the k eigenvectors of largest |D| span the basis, delta = U_k Z g with
-    T'U_k Z = 0, T the polynomials of degree below m; the penalty is g'Z'D_k Z g.
+    With E_ij = eta(|x_i - x_j|) = U D U', the k eigenvectors with the largest |D| span the basis: delta = U_k Z g. T
+    contains the polynomials of degree below m, and T'U_k Z = 0. The penalty is g'Z'D_k Z g.
     """
 
     knots: Array  # (K, d), centred and scaled
@@ -110,12 +110,12 @@ class ThinPlate(SmoothBasis):
     ) -> Self:
         """Return the basis of k columns, including the constant, at points x (n, d) with `counts` copies of each.
 
-        Of more than `max_knots` distinct points, a random sample are knots.
+        With more than `max_knots` distinct points, the knots are a random sample of them.
         """
         knots = np.unique(x, axis=0)
         d = x.shape[1]
         m = d // 2 + 1 if d > 1 else 2
-        while 2 * m <= d + 1:  # continuous functions need 2 m > d, smooth ones one more
+        while 2 * m <= d + 1:  # continuous if 2 m > d, smooth if 2 m > d + 1
             m += 1
         null = comb(m + d - 1, d)
         if len(knots) <= null:
@@ -295,7 +295,7 @@ class PenalisedSpline(SmoothBasis):
             D = np.diff(eye, 2, axis=0)
         L, V = np.linalg.eigh(D.T @ D)
         null = 1 if cyclic else 2
-        # b = V_null a + V_range L^(-1/2) u; of the null space the constant is left out.
+        # b = V_null a + V_range L^(-1/2) u; the null space is used without the constant.
         index = np.arange(k) - (k - 1) / 2
         line = (index / np.linalg.norm(index))[:, None][:, : null - 1]
         penalised = V[:, null:] / np.sqrt(L[null:])
@@ -358,7 +358,7 @@ class PenalisedSpline(SmoothBasis):
 
 @dataclass(frozen=True, eq=False)
 class TensorProduct(SmoothBasis):
-    """Products of marginal bases, each split in its null space and its range: one scale for each product with a range.
+    """Products of marginal bases. Each is split into its null space and its range; each product with a range has its own scale.
 
     Source: Wood, Scheipl & Faraway 2013 (t2).
     """
@@ -390,7 +390,7 @@ class TensorProduct(SmoothBasis):
         return cls(margins, sizes, np.average(columns / sizes, axis=0, weights=counts))
 
     def _range_margins(self) -> list[tuple[bool, ...]]:
-        """Return which margins give their range: none first (flat except for the constant), then each combination."""
+        """Return which margins enter with their range: first no margin (flat columns and the constant), then each combination."""
         return sorted(product((False, True), repeat=len(self.margins)), key=sum)
 
     @property
@@ -435,7 +435,7 @@ _KINDS: dict[str, type[SmoothBasis]] = {
     "ps": PenalisedSpline,
     "t2": TensorProduct,
 }
-_COLUMNS = {1: 10, 2: 30}  # k, the constant counted, by the number of columns
+_COLUMNS = {1: 10, 2: 30}  # k, including the constant, by the number of inputs
 _MATRICES = ("knots", "transform")
 
 

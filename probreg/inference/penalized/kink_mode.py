@@ -1,12 +1,12 @@
 """The minimum of a piecewise linear loss with a normal prior: select a solver by size,
 polish and certify its result.
 
-With many rows and few columns a sample gives b up to its error. A row farther from its
-kinks than this error stays on the same side at the solution. Its loss is linear there,
-and all such rows together are one vector, pull = sum_i a_i x_i. The reduced problem has
-the rows close to a kink. Its solution is the solution for all rows if and only if every
-fixed row lies on its assumed side. Rows that do not join the problem, and it is solved
-again. Source: Portnoy & Koenker 1997.
+With many rows and few columns, a sample of the rows gives b with an error. If a residual
+is farther from its kinks than this error, it stays on the same side at the solution. Its
+loss is linear there, and one vector, pull = sum_i a_i x_i, replaces all such rows. The
+reduced problem has only the rows close to a kink. Its solution is the solution for all
+rows if and only if every replaced row lies on its assumed side. Rows on the other side
+are added to the problem, and it is solved again. Source: Portnoy & Koenker 1997.
 """
 
 from collections.abc import Iterator

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 EPS = float(np.finfo(float).eps)
-# relative to its terms: a sum below this is rounding, and so is a distance of a dual weight from the end of its box
+# A sum below this, relative to its terms, counts as rounding. So does the distance of a dual weight from the end of its box.
 ROUNDING_OF_SUMS = 64 * EPS
 
 
@@ -94,14 +94,14 @@ class PiecewiseLinearSolution:
     """The minimum with its certificate: `primal` >= optimum >= `dual_value`, up to the
     `violation` of stationarity.
 
-    beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a =
-    P(beta - c); gap = primal - dual_value as a sum of nonnegative terms; violation, the
-    largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
-    distance of a from its box over its width, and the smaller of two: how far a
-    residual lies on the wrong side of a kink over |y_i| + sum_j |x_ij b_j| + eps_i and
-    their median, or how far a is from the end of its box. unique:
-    whether beta is the only solution. offset_interval: the interval of a coefficient if
-    the solutions differ only in it; beta is its midpoint unless a side is infinite.
+    beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, with X'a =
+    P(beta - c); gap = primal - dual_value as a sum of nonnegative terms. violation is the
+    largest of three relative errors: |X'a - P(beta - c)|_j in units of its terms; the
+    distance of a_i from its box in units of up + down; and the smaller of |a_i - slope of
+    the loss at r_i| in the same units and the distance of r_i from its nearest kink in
+    units of the terms of r_i. unique: whether beta is the only solution.
+    offset_interval: the interval of a coefficient if the solutions differ only in it;
+    beta is its midpoint unless a side is infinite.
     """
 
     beta: Array
@@ -198,8 +198,8 @@ class KinkProblem:
 
     @cached_property
     def reach(self) -> Array:
-        """sum_i |x_ij| max(up, down)_i, an upper bound of |X'a|, above the means of
-        |x_ij| over rows: (2, p)."""
+        """Two rows (2, p): sum_i |x_ij| max(up, down)_i, an upper bound of |X'a|, and
+        the means of |x_ij| over rows."""
         w = np.stack(
             [
                 np.maximum(self.loss.up, self.loss.down),
@@ -229,8 +229,8 @@ class KinkProblem:
         d = b - self.centre
         gap = float(loss.gaps(r, a).sum())
         primal = float(loss.value(r).sum() + d @ self.force(b) / 2)
-        # Coefficients below the rounding of a coefficient that moves the fit by `size`
-        # count as zero.
+        # `size` / mean is a coefficient that moves the fit by `size`. Coefficients
+        # below its rounding error count as zero.
         reach, mean = self.reach
         length = np.abs(d) + EPS * self.size / np.where(mean > 0, mean, 1.0)
         if self.diagonal is None:
@@ -241,8 +241,8 @@ class KinkProblem:
         stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
         width = np.where(steepest > 0, loss.up + loss.down, 1.0)
         outside = np.maximum(np.maximum(a - loss.up, -loss.down - a), 0.0) / width
-        # The smaller of two relative distances: of a from its value on the side of r,
-        # of r from the kink.
+        # The smaller of two relative distances: from a to the slope at r, and from r
+        # to its kink.
         misplaced = np.minimum(
             np.abs(a - loss.slopes(r)) / width, loss.from_kink(r) / unit
         )

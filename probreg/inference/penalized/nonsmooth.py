@@ -150,11 +150,11 @@ class SearchPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SearchCoordinates:
-    """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma.
+    """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), with the kinks a, and s = 1 in columns in units of sigma.
 
     Under a penalty of all K classes they are the scores (p, K). The likelihood does not
-    depend on a common shift of the classes of a column: it is 0 in columns without a
-    kink, and the penalty determines it in the others.
+    change if all classes of a column are shifted by the same number. This shift is 0 in
+    columns without a kink, and the penalty determines it in the others.
     """
 
     model: Model

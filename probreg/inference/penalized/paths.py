@@ -107,7 +107,8 @@ class PathSolution:
     ridge: RidgeModes | None = None
     # all scales come from one decomposition, with sigma fixed or estimated
     closed: bool = False
-    seen: "PathSolution | None" = None  # the same in the coordinates of the rows, if they are fewer than the columns
+    # the path in the coordinates of the rows, if rows are fewer than columns
+    seen: "PathSolution | None" = None
 
     def model(self, i: int) -> Model:
         """The model with mode beta[i]."""

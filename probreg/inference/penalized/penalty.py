@@ -141,8 +141,8 @@ class KinkedPenalty:
     def distance(self, gradient: Array, x: Array) -> Array:
         """The distance of zero from gradient + subdifferential in each coordinate.
 
-        Of a group at its kink it is measured with the subgradient that minimises the norm of D^-1 gradient. Close to the
-        center the slope of a power changes within a rounding error of x, which counts as zero.
+        For a group at its kink, it uses the subgradient that minimises the norm of D^-1 gradient. Close to the center, the
+        slope of a power changes within a rounding error of x; this change counts as zero.
         """
         at_kink = self.at_kink(x)
         low = high = self.slope(x)
@@ -156,7 +156,7 @@ class KinkedPenalty:
         if not at_kink.any():
             return g
         # At the kink of |u| the subdifferential is D times the unit ball: (1 - 1/|b|)_+ b remains of b = D^-1 gradient.
-        # At the cusp of a power below 1 it is everything.
+        # At the cusp of a power below 1 it contains every number.
         length = self.norm(np.where(at_kink, self.in_metric(g), 0.0))
         remainder = 1.0 - 1.0 / np.maximum(length, 1.0)
         remainder = np.where(self.exponent == 1, remainder, self.exponent > 1)
@@ -180,8 +180,8 @@ class KinkedPenalty:
         rest = (weight, self.exponent, self.ridge, single)
         blocks = [(g, *self._block(G, g)) for g in self.groups]
         if not blocks:
-            # up to 100 passes, or as many as take the time of one linear system: it costs cubes in BLAS, a pass squares
-            # in a plain loop
+            # up to 100 passes, or as many as take the time of one linear system: it takes k^3 operations in BLAS, and a pass
+            # takes k^2 in a plain loop
             descend(G, q, r, *rest, max(100, len(single) // 30), tol)
         else:
             for _ in range(20):

@@ -263,7 +263,8 @@ class Programme:
     def best_scale(self, start: float) -> float:
         """The log of the scale with slope 0, searched outwards from `start`."""
         n = self.model.design.total
-        lowest = start - 30.0  # a log: a scale below this runs to 0
+        # log of the scale: if it falls below this, the scale runs to 0
+        lowest = start - 30.0
         step = 1.0  # a log
         # with flat priors and no tube the slope is S / scale - n, of root log(S / n)
         share = 1.0 + self.slope(start) / n
@@ -315,7 +316,7 @@ def _without_combinations(model: Model, U: Array) -> Array:
     get the coefficient 0."""
     flat = np.flatnonzero(~model.joint.informative)
     p = model.shape[0]
-    if len(flat) < 2:  # avoids the moments of thousands of columns
+    if len(flat) < 2:  # else the moments of thousands of columns would be computed
         return np.arange(p)
     moments = model.design.moments
     dropped = (

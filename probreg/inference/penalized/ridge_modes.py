@@ -30,7 +30,7 @@ from probreg.priors import Reference
 
 
 class RowsLeftOut(NamedTuple):
-    """Residuals of each row (L, n) from the fit without one observation of it."""
+    """Residuals of each row (L, n) from the fit without one observation of this row."""
 
     residual: Array  # y minus the prediction
     rss: Array  # the penalised sum of squares without it
@@ -225,7 +225,7 @@ class RidgeModes:
         if self.deficient:
             return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 2)
         counts = d.row_weights
-        # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
+        # A row of weight w loses one of its w observations. Each has the leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
         complement = (counts - 1.0 + path.one_minus_leverage(lam)) / counts
         complement = np.where(complement < 1e-10, np.nan, complement)
         # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1
@@ -280,8 +280,8 @@ class JointRidgeModes(RidgeModes):
             60,
         )
         F = np.stack([np.log(path.rss(np.exp(u) / s2) / total) - u for u in edges], 1)
-        # log p is maximal where F decreases through 0; of several roots take the
-        # nearest to the root of the stronger prior before
+        # log p is maximal where F decreases through 0. If there are several roots, take
+        # the root nearest to the root at the previous, stronger prior.
         falls = (F[:, :-1] > 0) & (F[:, 1:] <= 0)
         if falls[0].sum() != 1 or not falls.any(1).all():
             return None
