@@ -177,3 +177,33 @@ def test_a_proper_prior_of_the_scale_is_the_remedy_for_separated_classes() -> No
     )
     assert fit.solution.status.good
     assert np.isfinite(fit.predict({"x": [0.0]})["mean"]).all()
+
+
+@pytest.mark.parametrize(
+    ("formula", "likelihood"),
+    [
+        ("y ~ s(x, k=6)", "gamma"),
+        ("y ~ s(x, k=6)", "negative_binomial"),
+        ({"y": "y ~ s(x, k=6)", "log sigma": "~ s(z, k=5)"}, "gaussian"),
+        ("y ~ x + (1 | g)", "gamma"),
+        ("y ~ x + (1 | g) + (1 | h)", "poisson"),
+    ],
+)
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+def test_the_search_ends_within_a_millionth_of_a_standard_error(
+    formula: str | dict[str, str], likelihood: str, criterion: str
+) -> None:
+    rng = np.random.default_rng(4)
+    x, z = rng.uniform(-1.5, 1.5, (2, 96))
+    g, h = np.repeat(np.arange(12), 8), np.tile(np.arange(8), 12)
+    mean = np.exp(1.0 + np.sin(2 * x) + 0.5 * rng.normal(size=12)[g])
+    y = {
+        "gamma": rng.gamma(4.0, mean / 4.0),
+        "gaussian": rng.normal(mean, np.exp(0.5 * z)),
+    }.get(likelihood, rng.poisson(rng.gamma(4.0, mean / 4.0)))
+    data = {"y": y, "x": x, "z": z, "g": g.astype(str), "h": h.astype(str)}
+    model = pr.Model.from_formula(formula, data, likelihood=likelihood)
+    top = EvidenceProblem(model, False, criterion=criterion).maximise(100)
+    free = ~top.vanished
+    g, H = top.at.gradient[free], -top.at.hessian[np.ix_(free, free)]
+    assert np.sqrt(abs(g @ np.linalg.solve(H, g))) < 1e-6

@@ -28,6 +28,7 @@ from probreg.inference.exact.process_surface import ProcessSurface, RebasedSurfa
 from probreg.inference.exact.scale_search import (
     HELD,
     EvidenceMaximum,
+    make_last_step,
     maximise_log_scales,
 )
 from probreg.inference.modes.closed_form import (
@@ -407,7 +408,7 @@ class EvidenceProblem:
                 rising=rising,
             )
         self._require_maximum(top, max_steps)
-        return top
+        return make_last_step(surface, top) if top.ended else top
 
     def _search_below(
         self, starts: list[Array], max_steps: int

@@ -81,7 +81,7 @@ class LaplaceSurface(EvidenceSurface):
         by_group: bool = True,
     ) -> None:
         super().__init__(model, groups, criterion, outer)
-        self.tol = 1e-6 if by_group else 1e-4
+        self.tol = 1e-6
         inside = {j for g in groups.groups for j in g.columns}
         with_other_prior = [
             j for j in np.flatnonzero(model.joint.informative) if j not in inside

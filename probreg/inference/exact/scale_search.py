@@ -22,6 +22,7 @@ class EvidenceMaximum(NamedTuple):
 
     theta: Array
     at: EvidencePoint
+    step: Array  # Newton's step from theta, not yet made
     vanished: Array  # bool
     steps: int
     decrement: float
@@ -71,9 +72,8 @@ def maximise_log_scales(
     sizes = np.append(sizes, np.zeros(len(theta) - d))
     sizes[d : d + len(limits)] = limits
     vanished = np.zeros(len(theta), bool) if vanished is None else vanished
-    decrement = np.inf
-    ended = False
-    steps = 0
+    no_step = step = np.zeros(len(theta))
+    decrement, ended, steps = np.inf, False, 0
     moves: list[tuple[Array, Array]] = []
     ridge = np.diag(np.append(ridge, np.zeros(len(theta) - d)))
     for _ in range(max_steps):
@@ -111,6 +111,7 @@ def maximise_log_scales(
             ended = decrement < near or (
                 jumps and float(np.abs(theta - start).max()) > still
             )
+            step = no_step
             break
         if secant:
             change = before_step[1].gradient - point.gradient
@@ -122,7 +123,15 @@ def maximise_log_scales(
             vanished |= vanishing
             theta = theta - np.log(HELD) * vanishing
             point = surface(theta)
-    return EvidenceMaximum(theta, point, vanished, steps, decrement, ended)
+    return EvidenceMaximum(theta, point, step, vanished, steps, decrement, ended)
+
+
+def make_last_step(
+    surface: Callable[[Array], EvidencePoint], top: EvidenceMaximum
+) -> EvidenceMaximum:
+    """Return the maximum after one more step, which squares the error."""
+    theta, at = _rise(surface, top.theta, top.step, top.at)
+    return top._replace(theta=theta, at=at)
 
 
 def _find_step(point: EvidencePoint, H: Array, stays: Array) -> tuple[Array, bool]:
