@@ -138,7 +138,7 @@ def threshold(
 ) -> float:
     """Return a threshold that at least `wanted`, and few more, of the numbers sign * x do not exceed.
 
-    The result is inf if no guess succeeds. `mean` and `sd` are of sign * x, and mean + z sd is the first guess.
+    The result is inf if no guess succeeds. `mean` and `sd` belong to sign * x, and mean + z sd is the first guess.
     """
     guess = mean + z * sd
     low = -math.inf

@@ -93,7 +93,7 @@ def table(
     kind : str, optional
         The kind of the intervals, as in `Fit.interval`, for the fits that have it.
     covariance : str or DataArray, or mapping from names of fits to these, optional
-        Where standard errors come from; one for all is for all point estimates.
+        The source of the standard errors; a single one applies to all point estimates.
     exp : bool
         Whether coefficients are odds ratios, rate ratios or ratios of means, as in `Fit.summary`.
     reference : bool
@@ -106,7 +106,7 @@ def table(
     rename : mapping from str to str, optional
         Names of coefficients in the table, by their names in the fits.
     title : str, optional
-        By default the response, where all fits have the same.
+        By default the response, if all fits have the same response.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def table(
     DataError
         For a name in keep, rename or covariance that is not in the table.
     Incompatible
-        Where a fit has no such intervals, covariance or ratios.
+        If a fit has no such intervals, covariance or ratios.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def table(
 
 
 def _covariances(fits: Mapping[str, Fit], covariance: Any) -> dict[str, Any]:
-    """The covariance by fit; one for all is for the point estimates among them."""
+    """The covariance by fit; a single one applies to all point estimates."""
     if covariance is None:
         return {}
     if not isinstance(covariance, Mapping):
@@ -272,7 +272,7 @@ def _statistics(fit: Fit) -> dict[str, str]:
 
 
 def _count_events(fit: Fit) -> dict[str, str]:
-    """Return the number of events: of rows with the second level, or with an upper end if some have none; empty for others."""
+    """Return the number of events: rows with the second level, or with an upper end if some rows have none. Empty for other responses."""
     likelihood = fit.model.likelihood
     design = fit.model.design
     is_event = None
@@ -327,7 +327,7 @@ def _reference_levels(fit: Fit) -> dict[str, str]:
 def _has_level_of(
     base: str, end: str, column: _FitColumn, references: Mapping[str, str]
 ) -> bool:
-    """Whether a fit has a coefficient against the level `base`, of the outcome that its label ends with."""
+    """Whether a fit has a coefficient against the level `base` with a label that ends with `end` (an outcome)."""
     return any(
         f"{label}{end}" in column.rows for label, of in references.items() if of == base
     )
@@ -344,7 +344,7 @@ def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> N
 
 
 def _check_new_labels(columns: Sequence[_FitColumn], names: Mapping[str, Any]) -> None:
-    """Raise DataError for a new label that is not text, and for one of two rows, because one of them would be lost."""
+    """Raise DataError for a new label that is not text, and for a label that two rows would share, because one row would be lost."""
     for old, new in names.items():
         if not isinstance(new, str):
             raise DataError(f"rename: the label of {old!r} is text, got {new!r}")

@@ -153,7 +153,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
     Parameters
     ----------
     likelihood : str or Likelihood
-        "auto": Bernoulli for two classes, for more Categorical(symmetric=True), where every class has coefficients and they
+        "auto": Bernoulli for two classes, Categorical(symmetric=True) for more. There every class has coefficients, and they
         sum to zero over the classes (under Laplace and elastic-net priors they have the shift of glmnet). "categorical" has the
         first class as reference; priors other than flat, normal, Laplace and elastic net need it.
     prior : str or Prior or mapping
@@ -166,17 +166,17 @@ class Classifier(ClassifierMixin, ModelEstimator):
     weights : {"frequency", "sampling"}
         The meaning of `sample_weight`: whole numbers of equal rows, or numbers of units of a population that a row represents.
     seed : int
-        Of everything random, from 0.
+       Seed of all random numbers, from 0.
 
     Attributes
     ----------
     fit_ : Fit
         The fit, to summarise, compare and diagnose.
     classes_ : array (K,)
-        The classes, sorted; those that occur in rows of positive weight.
+        The sorted classes that occur in rows of positive weight.
     coef_ : array (1, n_features) or (outcomes, n_features)
-        Log odds per unit of a feature: of the event, which is the second class unless the likelihood has other `levels`, or of
-        each class that has coefficients (`fit_.coef`).
+        Log odds per unit of a feature. With two classes they are for the event: the second class, unless the likelihood has other
+        `levels`. With more they are for each class that has coefficients (`fit_.coef`).
     intercept_ : array (1,) or (outcomes,)
         The intercepts, zero without one.
     n_features_in_ : int
@@ -274,7 +274,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         Raises
         ------
         NotConverged
-            Where there is no maximum to predict from, as of separated classes under a flat prior.
+           If there is no maximum to predict from, as for separated classes under a flat prior.
         """
         codes = self.predict_proba(X).argmax(1)
         return self.classes_[codes]
@@ -295,7 +295,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         Raises
         ------
         NotConverged
-            Where there is no maximum to predict from, as of separated classes under a flat prior.
+           If there is no maximum to predict from, as for separated classes under a flat prior.
         """
         probabilities = np.concatenate(
             [p.mean() for p in self._predictives(self._read_new(X))]
@@ -320,7 +320,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         Raises
         ------
         NotConverged
-            Where there is no maximum to predict from, as of separated classes under a flat prior.
+           If there is no maximum to predict from, as for separated classes under a flat prior.
         """
         new = self._read_new(X)
         codes = self._class_codes().tolist()
@@ -333,7 +333,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
     def decision_function(self, X: ArrayLike) -> Array:
         """The log odds of the second of two classes, or a score for each of several classes.
 
-        The score of a class is log P(class) less its mean over the classes, which is X beta of a symmetric softmax.
+        The score of a class is log P(class) minus its mean over the classes. For a symmetric softmax it is X beta.
 
         Parameters
         ----------
@@ -343,13 +343,13 @@ class Classifier(ClassifierMixin, ModelEstimator):
         Returns
         -------
         array (n,) or (n, K)
-            Of two classes one number per row, else one per class in the order of `classes_`; `predict` returns the class with
-            the largest.
+            For two classes one number per row, else one per class in the order of `classes_`; `predict` returns the class with
+            the largest number.
 
         Raises
         ------
         NotConverged
-            Where there is no maximum to predict from, as of separated classes under a flat prior.
+           If there is no maximum to predict from, as for separated classes under a flat prior.
         """
         log_p = self.predict_log_proba(X)
         if log_p.shape[1] == 2:
@@ -398,7 +398,7 @@ class Regressor(RegressorMixin, ModelEstimator):
         The meaning of `sample_weight`: whole numbers of equal rows; precisions, with a noise variance of sigma^2/w; or numbers
         of units of a population that a row represents.
     seed : int
-        Of everything random, from 0.
+       Seed of all random numbers, from 0.
 
     Attributes
     ----------
@@ -518,9 +518,9 @@ class Regressor(RegressorMixin, ModelEstimator):
         Raises
         ------
         Incompatible
-            With `return_std`, where the rows have no unique prediction, or the estimate has no standard error.
+            With `return_std`, if the rows have no unique prediction, or the estimate has no standard error.
         NotConverged
-            Where there is no maximum to predict from.
+            If there is no maximum to predict from.
         """
         new = self._read_new(X)
         if return_std:

@@ -383,8 +383,8 @@ class Levels:
 class Scan:
     """Results of a pass over raw rows: levels of factors, groups, evenly spaced rows, and rows of extreme values.
 
-    `levels` are of factors by their text and of grouping columns by name, `groups` the combinations of levels of each term, and
-    `extremes` the least (-1) and greatest (1) values of columns, times this sign, with their rows.
+    `levels` contains the levels of factors, by their text, and of grouping columns, by name. `groups` contains the combinations
+    of levels of each term. `extremes` contains the least (-1) and greatest (1) values of columns, times this sign, with their rows.
     """
 
     factors: Mapping[str, Expression]

@@ -305,7 +305,7 @@ def fit_name(fit: Fit) -> str:
 
 
 def with_reference_fits(fit: Fit, prior: Any) -> dict[str, Fit]:
-    """The fit after maximum likelihood and, for a posterior, after the mode under the same priors.
+    """Return maximum likelihood, for a posterior also the mode under the same priors, and last the fit.
 
     A mode without a stated `prior` is the only fit, unless it has effects by group, which also have a maximum likelihood estimate.
     """

@@ -109,10 +109,11 @@ def energy(fit: Fit, *, figsize: Size | None = None) -> Figure:
 
 @check_arguments
 def ppc(fit: Fit | Model, *, figsize: Size | None = None) -> Figure:
-    """Draw the response and data replicated from the posterior, or of a model from its priors.
+    """Draw the response and replicated data: from the posterior of a fit, or from the priors of a model.
 
-    Continuous responses have their distributions, counts a rootogram. Classes have bars of the observed frequency of each level
-    with 95 % predictive intervals, and successes of trials, if their rows differ in trials, bars of ten bins of the proportion.
+    A continuous response is drawn by its distributions, and a count by a rootogram. Classes have bars of the observed frequency of
+    each level with 95 % predictive intervals. If rows have different numbers of trials, successes have bars for ten bins of the
+    proportion.
     The frequencies of two classes fit nearly every model; `plot.reliability` compares probabilities with observed shares.
 
     Parameters

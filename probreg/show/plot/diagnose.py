@@ -54,8 +54,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> Figure:
     a rootogram: roots of observed and expected frequencies. Events and classes have calibration. Leverage, with contours of
     Cook's distance, is left out for likelihoods with kinks and for priors that are not normal. A fit without residuals
     has no leverage and no quantile residuals. A quantile residual is
-    Phi^-1(P(Y <= y)) under the predictive distribution, standard normal up to estimation if the model is right, and randomised
-    for a discrete response.
+    Phi^-1(P(Y <= y)) under the predictive distribution. If the model is right, it is standard normal, except for the error of
+    the estimates. For a discrete response it is randomised.
 
     Parameters
     ----------

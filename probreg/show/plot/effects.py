@@ -62,7 +62,7 @@ def effects(
 ) -> Figure:
     """Draw the predictions over the variables in `condition`, or without it the effects of each group, as in `fit.effects`.
 
-    The first variable of `condition` is on the x axis: a number has curves with bands, a category points with bars. The second
+    The first variable of `condition` is on the x axis: curves with bands for a number, points with bars for a category. The second
     has colours and the third has panels; classes of the response come next. Other variables are at their mean or
     most frequent value, effects of groups are zero unless the grouping factor is in `condition`, and the footnote lists these
     values. `fit.predict` computes the numbers. Observed rows are points; for classes crosses are observed shares.

@@ -52,7 +52,7 @@ Array = np.ndarray
 class Sweep:
     """Values `x` (g,) of the variable, the rows for `predict`, and the `observed` values (n,).
 
-    `is_on_curve` (n,) marks the rows with the same value as the curve of every variable in `levels`, those that are not at a mean.
+    `is_on_curve` (n,) marks the rows with the values of the curve in all `levels`, the variables that are not at a mean.
     """
 
     grid: ReferenceGrid
@@ -107,8 +107,8 @@ def fitted(
 ) -> Figure:
     """Draw the mean E[y | x], or another quantity, along one numeric variable with the others at typical values, one panel for each fit.
 
-    Rows of other levels than the curve's are faint. Measured and counted responses have data, mean, band of the mean and band of
-    a new observation; trials have the shares of the rows, larger for more trials. Two levels have P(event) with its interval
+    Rows with other levels than the curve are faint. Measured and counted responses have the data, the mean, its band, and the
+    band of a new observation. Trials have the shares of the rows, larger for more trials. Two levels have P(event) with its interval
     over the 0/1 data (jittered). Classes have the probability of each with its interval, and observed shares in bins.
 
     Parameters

@@ -63,12 +63,12 @@ def reliability(
 
     There is one panel for each forecaster or class. A grey bar contains the share of a group with probability `prob` if its
     forecasts are right (binomial, at the mean forecast of the group). The corner shows the parts of the Brier score. Up to
-    Up to 12 distinct forecasts are separate groups; more are divided into at most ten groups of about equal size.
+    12 distinct forecasts are separate groups; more are divided into at most ten groups of about equal size.
 
     Parameters
     ----------
     y : array (n,) or Fit
-        Outcomes 0/1 or classes, or only a Fit for its own rows, where calibration looks better than on new rows.
+        Outcomes 0/1 or classes; or a Fit, for its own rows, where calibration looks better than on new rows.
     forecasts : array (n,) or (n, K) or mapping, optional
         Probabilities, or several forecasters by name.
     prob : float

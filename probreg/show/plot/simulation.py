@@ -37,9 +37,9 @@ _LINES = (
 def sbc(found: SBC, *, figsize: Size | None = None) -> Figure:
     """Draw the distribution function of the ranks minus the uniform one for each quantity, with the simultaneous band.
 
-    For a correct posterior all curves stay inside the band with the stated probability. A curve above the band at the left
-    and below it at the right means draws that are too narrow, the reverse draws that are too wide; a curve above it
-    throughout means draws that are too high.
+    For a correct posterior all curves stay inside the band with the stated probability. If a curve is above the band at
+    the left and below it at the right, the draws are too narrow; in the reverse case they are too wide. If the curve is above
+    the band everywhere, the draws are too high.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def regret(
     found : Run
         A run of arrays by a learner with a theorem and one weight per column.
     comparator : array (p,), optional
-        Fixed weights; without it those with the least loss in hindsight.
+        Fixed weights; by default the weights with the least loss in hindsight.
     figsize : pair of float, optional
         Width and height in inches.
 

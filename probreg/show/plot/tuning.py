@@ -37,9 +37,9 @@ def path(
 ) -> Figure:
     """Draw coefficients along the scales of a prior, on a log axis, with the effective degrees of freedom at the top.
 
-    The prior's centre is at the left end, maximum likelihood at the right (marks, if it exists); a vertical line is the chosen
+    The left end is the prior's centre, and the right end is maximum likelihood (marks, if it exists). A vertical line marks the chosen
     scale. Coefficients are per standard deviation of their column. Columns without a prior are not drawn. If there are more than eight
-    columns, the six with the largest coefficients at the chosen scale (or anywhere) are named, the others are grey. A softmax
+    columns, the six with the largest coefficients at the chosen scale (or anywhere) are named, and the others are grey. A softmax
     has one panel for each outcome.
 
     Parameters

@@ -1,7 +1,7 @@
 """The answer of a report: a sentence for every requested effect, and predictions of named rows.
 
-A change of one variable changes every linear predictor by c' beta, c the change of the columns. Where c is the same in every row, the
-effect is exp(c' beta) times the odds or the count, or c' beta in units of the response; elsewhere it is an average over the rows.
+A change of one variable changes every linear predictor by c' beta, where c is the change of the columns. If c is the same in every
+row, the effect is exp(c' beta) times the odds or the count, or c' beta in units of the response. Otherwise it is an average over rows.
 """
 
 from collections.abc import Mapping
@@ -173,7 +173,7 @@ def _effects_of_variable(
 
 def _column_change(rows: Population, name: str, move: Contrast) -> Array | None:
     """Return the change c (p,) of the columns if it is the same in every row; None otherwise, and for a Gaussian process."""
-    # of a column's change: a smaller difference between rows is rounding
+    # a smaller difference between the changes of a column in two rows is rounding
     tolerance = 1e-9
     if rows.design.recipe.processes:
         return None

@@ -124,7 +124,7 @@ class Intervals:
         return ReportedParameters(self.model, self.solution)
 
     def replace_covariance(self, given: GivenCovariance | None) -> "Intervals":
-        """Return the intervals of nuisance parameters, and of functions of these, by a covariance that is of these too."""
+        """Return these intervals with the `given` covariance for nuisance parameters and functions of them, if it covers them."""
         if given is None or given.matrix is None:
             return self
         unknown = unknown_nuisance(self.model, self.solution)
