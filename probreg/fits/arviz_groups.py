@@ -218,7 +218,7 @@ def _parts_of_block(
     prior = block.prior
     term = model.design.grouped_of(block.columns)
     if term is not None:
-        return [(f"effects[{term.group}]", block)]
+        return [(f"effects[{plain_name(term.group)}]", block)]
     names = [by_column[j] for j in block.columns]
     if not prior.known or len(set(names)) == 1:
         return [(names[0], block)]

@@ -19,6 +19,7 @@ from probreg.linalg import root_of_square
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan, off_span
 from probreg.model.pymc_model import group_dim
+from probreg.model.term_priors import plain_name
 
 Array = np.ndarray
 
@@ -198,9 +199,10 @@ def effect_variables(
     groups = effects_of_groups(model)
     variables = {}
     alike = len({effects.effects for effects in groups.values()}) == 1
-    for name, effects in groups.items():
+    for group, effects in groups.items():
+        name = plain_name(group)
         effect = "effect" if alike else f"effect of {name}"
-        dims = (group_dim(name, model.likelihood), effect)
+        dims = (group_dim(group, model.likelihood), effect)
         coords = {dims[0]: list(effects.levels), dims[1]: list(effects.effects)}
         outcome_dims = ("outcome",) if model.likelihood.outcomes else ()
         for word, beta in values.items():
@@ -221,7 +223,8 @@ def effect_variables(
 def spread_variables(model: Model, solution: Solution) -> dict[str, Any]:
     """Return the variables `effects[g]` and `effects_sd[g]` of an estimate."""
     variables = effect_variables(model, {"effects": solution.beta})
-    for name, effects in effects_of_groups(model).items():
+    for group, effects in effects_of_groups(model).items():
+        name = plain_name(group)
         _, sd = means_and_spreads(model, solution, effects)
         variables[f"effects_sd[{name}]"] = variables[f"effects[{name}]"].copy(data=sd)
     return variables

@@ -40,6 +40,7 @@ from probreg.model.draws import (
 from probreg.model.likelihood_sums import log_densities_at
 from probreg.model.model import Model
 from probreg.model.pymc_model import response_name
+from probreg.model.term_priors import plain_name
 
 Array = np.ndarray
 
@@ -418,7 +419,7 @@ def data_groups(model: Model, *, repeat: bool) -> dict[str, Any]:
     if d.precision is not None:
         constant["precision"] = ("obs", d.precision[rows])
     constant |= {
-        t.key: ("obs", t.labels_of(d.inputs[t.key][rows]))
+        plain_name(t.key): ("obs", t.labels_of(d.inputs[t.key][rows]))
         for t in d.recipe.grouped.values()
     }
     constant |= {k: ("obs", v) for k, v in row_values.items()}

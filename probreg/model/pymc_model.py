@@ -174,7 +174,7 @@ def response_name(design: Design, likelihood: Likelihood) -> str:
 
 def group_dim(group: str, likelihood: Likelihood) -> str:
     """Return the dim of the levels of a grouping factor: its name, with a suffix if a variable or another dim has it."""
-    return _distinct_name(group, "group", likelihood)
+    return _distinct_name(plain_name(group), "group", likelihood)
 
 
 def _distinct_name(name: str, kind: str, likelihood: Likelihood) -> str:
@@ -423,9 +423,7 @@ class _BlockVariables:
         terms = self.design.recipe.grouped.values()
         shared = sum(t.group == term.group for t in terms) > 1
         alike = len({t.effects for t in terms}) == 1
-        owner = term.group
-        if shared:
-            owner = plain_name(term.key)
+        owner = plain_name(term.key if shared else term.group)
         effect = "effect"
         if not alike:
             effect = f"effect of {owner}".replace(",", "")

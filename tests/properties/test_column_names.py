@@ -99,3 +99,21 @@ def test_a_factor_with_a_name_of_python_is_compared(name):
         pr.comparisons(f, n).table for f, n in ((fit, name), (plain, "gg"))
     )
     np.testing.assert_array_equal(compared["estimate"], of_plain["estimate"])
+
+
+def test_a_slash_in_the_name_of_a_grouping_factor(tmp_path):
+    model = pr.Model.from_formula(
+        "y ~ z + (1 | `m/s`)",
+        {"y": Y, "z": X[:, 0], "m/s": G},
+        prior={"1 | `m/s`": pr.Covariance(sd=pr.HalfNormal(1.0))},
+    )
+    for fit in (fit_of_groups("m/s", False), pr.fit(model, "integrate", seed=1)):
+        fit.save(tmp_path / "fit.nc", rows=True)
+        loaded = pr.load_fit(tmp_path / "fit.nc")
+        np.testing.assert_allclose(
+            loaded.effects()["estimate"], fit.effects()["estimate"], rtol=1e-12
+        )
+        assert "(1 | `m|s`)" in fit.tree["constant_data"]
+    assert "effects[`m|s`]" in fit.tree["posterior"]
+    pytest.importorskip("pymc")
+    assert "effects[`m|s`]" in model.to_pymc().named_vars

@@ -50,6 +50,7 @@ from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
 from probreg.likelihoods.distributional import with_predictors
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
+from probreg.model.term_priors import plain_name
 from probreg.priors import AUX_PRIORS, PRIORS, Prior
 from probreg.priors.joint import Key, PerPredictor
 from probreg.system.disk import read_plain
@@ -374,7 +375,9 @@ def _with_effects(
     beta[:, :, model.design.ungrouped] = head
     for name, effects in effects_of_groups(model).items():
         groups, terms = effects.columns.shape
-        spec = ArraySpec(f"effects[{name}]", ("c d G K", "c d G K o"), FINITE)
+        spec = ArraySpec(
+            f"effects[{plain_name(name)}]", ("c d G K", "c d G K o"), FINITE
+        )
         shape = {**sizes, "G": groups, "K": terms}
         draws = read_arrays(file, "posterior", (spec,), shape)[spec.name]
         flat = draws.reshape(*draws.shape[:2], groups * terms, *draws.shape[4:])
