@@ -280,3 +280,15 @@ def test_links_without_an_inverse_at_zero_take_smooth_functions_and_groups() -> 
     mixed = pr.fit(model, pr.Evidence(criterion="ML"))
     np.testing.assert_allclose(mixed.coef[:2], [1.2243636, 0.1786315], rtol=1e-5)
     assert mixed.hyper["sd(Intercept | g)"] == pytest.approx(0.2115766, rel=1e-5)
+
+
+def test_b_splines_are_those_of_mgcv() -> None:
+    """mgcv 1.8-41: gam(y ~ s(x, k = 8, bs = "ps"), method = "REML"), with knots 0.1 % beyond the range of x."""
+    tenths = [0, 1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 20, 21, 23, 25]
+    y = [12, 18, 25, 20, 31, 44, 40, 52, 49, 41, 44, 30, 26, 21, 9, 12, 4, 8, 19, 33]
+    data = {"x": np.array(tenths) / 10.0, "y": np.array(y) / 10.0}
+    fit = pr.gam("y ~ s(x, k=8, bs='ps')", data)
+    assert 1.0 + fit.smooths["edf"].iloc[0] == pytest.approx(6.00238318731, abs=1e-6)
+    fitted = fit.predict(data)["mean"].values[[0, 9, 19]]
+    expected = [1.21901959907, 4.40172456423, 3.22880807941]
+    np.testing.assert_allclose(fitted, expected, rtol=1e-7)

@@ -299,7 +299,9 @@ class PenalisedSpline(SmoothBasis):
         index = np.arange(k) - (k - 1) / 2
         line = (index / np.linalg.norm(index))[:, None][:, : null - 1]
         penalised = V[:, null:] / np.sqrt(L[null:])
-        smooth = cls(float(x.min()), float(x.max()), k, cyclic, np.eye(k), np.zeros(1))
+        low, high = float(x.min()), float(x.max())
+        margin = 0.0 if cyclic else 0.001 * (high - low)  # as in mgcv
+        smooth = cls(low - margin, high + margin, k, cyclic, np.eye(k), np.zeros(1))
         B = smooth._splines(x)
         size = _root_mean_square(B @ penalised, counts)
         transform = np.hstack([line, penalised / size])
