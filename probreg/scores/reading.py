@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.arrays import as_array, same_rows
+from probreg.arguments.arrays import as_array, floats, same_rows
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -107,12 +107,7 @@ def _to_pairs(p: Array) -> Array:
 
 def finite_numbers(values: Any, what: str) -> Array:
     """Finite floats of any shape. DataError names the first row with another value."""
-    array = as_array(values, what)
-    if array.dtype.kind not in "fiub":
-        raise DataError(
-            f"{what} is numeric, got {array.dtype} values such as {array.ravel()[:1].tolist()}"
-        )
-    numbers = array.astype(float)
+    numbers = floats(values, what)
     hint = "; drop the row or complete it"
     refuse_values(~np.isfinite(numbers), f"{what} is finite", what, numbers, hint)
     return numbers

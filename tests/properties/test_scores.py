@@ -617,3 +617,12 @@ def test_levels_as_text_are_answered_and_event_names_one() -> None:
     )
     for line, other in zip(text, number, strict=True):
         np.testing.assert_array_equal(line.get_xydata(), other.get_xydata())
+
+
+def test_forecasts_as_objects_are_numbers():
+    from decimal import Decimal
+
+    p = np.array([0.25, 0.5, 0.75])
+    expected = pr.scores.brier([0, 1, 1], p)
+    for values in (p.astype(object), [Decimal(str(v)) for v in p]):
+        np.testing.assert_array_equal(pr.scores.brier([0, 1, 1], values), expected)
