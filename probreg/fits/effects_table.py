@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
+from probreg.formula.text import column_written
 from probreg.inference import Method, Solution
 from probreg.inference.base import outcomes_of
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
@@ -55,11 +56,10 @@ def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
         )
     if group is None and len(effects) == 1:
         (group,) = effects
-    if group not in effects:
-        raise DataError(
-            f"group={group!r}: expected one of {', '.join(map(repr, effects))}"
-        )
-    return effects[group]
+    for name in (group, column_written(group or "")):
+        if name in effects:
+            return effects[name]
+    raise DataError(f"group={group!r}: expected one of {', '.join(map(repr, effects))}")
 
 
 def means_and_spreads(

@@ -117,3 +117,10 @@ def test_a_slash_in_the_name_of_a_grouping_factor(tmp_path):
     assert "effects[`m|s`]" in fit.tree["posterior"]
     pytest.importorskip("pymc")
     assert "effects[`m|s`]" in model.to_pymc().named_vars
+
+
+def test_effects_of_a_grouping_factor_by_the_name_of_its_column():
+    fit = fit_of_groups("m/s", False)
+    np.testing.assert_array_equal(fit.effects("m/s"), fit.effects("`m/s`"))
+    with pytest.raises(pr.DataError, match="group='m s': expected one of '`m/s`'"):
+        fit.effects("m s")
