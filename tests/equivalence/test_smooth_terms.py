@@ -35,7 +35,9 @@ def widths(model: pr.Model) -> list[tuple[int, str]]:
     [
         ("s(x)", [(2, "flat"), (8, "normal")]),
         ("w + s(x, k=6, bs='ps')", [(3, "flat"), (4, "normal")]),
-        ("s(x, k=7, bs='cc')", [(1, "flat"), (6, "normal")]),
+        ("s(x, k=7, bs='cp')", [(1, "flat"), (6, "normal")]),
+        ("s(x, k=7, bs='cc')", [(1, "flat"), (5, "normal")]),
+        ("s(x, k=7, bs='cr')", [(2, "flat"), (5, "normal")]),
         ("s(x, z, k=12)", [(3, "flat"), (9, "normal")]),
         ("t2(x, z)", [(4, "flat"), (6, "normal"), (6, "normal"), (9, "normal")]),
         (
@@ -282,13 +284,21 @@ def test_links_without_an_inverse_at_zero_take_smooth_functions_and_groups() -> 
     assert mixed.hyper["sd(Intercept | g)"] == pytest.approx(0.2115766, rel=1e-5)
 
 
-def test_b_splines_are_those_of_mgcv() -> None:
-    """mgcv 1.8-41: gam(y ~ s(x, k = 8, bs = "ps"), method = "REML"), with knots 0.1 % beyond the range of x."""
+@pytest.mark.parametrize(
+    ("bs", "edf", "fitted"),
+    [
+        ("ps", 6.00238318731, [1.21901959907, 4.40172456423, 3.22880807941]),
+        ("cp", 4.81893880293, [1.94055707523, 4.31124631404, 1.94055707523]),
+        ("cr", 6.87254198857, [1.30442996345, 4.34909967614, 3.2312877024]),
+        ("cc", 5.10723244697, [2.00741822607, 4.30765113983, 2.00741822607]),
+    ],
+)
+def test_splines_of_one_column_are_those_of_mgcv(bs, edf, fitted) -> None:
+    """mgcv 1.8-41: gam(y ~ s(x, k = 8, bs = ...), method = "REML")."""
     tenths = [0, 1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 20, 21, 23, 25]
     y = [12, 18, 25, 20, 31, 44, 40, 52, 49, 41, 44, 30, 26, 21, 9, 12, 4, 8, 19, 33]
     data = {"x": np.array(tenths) / 10.0, "y": np.array(y) / 10.0}
-    fit = pr.gam("y ~ s(x, k=8, bs='ps')", data)
-    assert 1.0 + fit.smooths["edf"].iloc[0] == pytest.approx(6.00238318731, abs=1e-6)
-    fitted = fit.predict(data)["mean"].values[[0, 9, 19]]
-    expected = [1.21901959907, 4.40172456423, 3.22880807941]
-    np.testing.assert_allclose(fitted, expected, rtol=1e-7)
+    fit = pr.gam(f"y ~ s(x, k=8, bs='{bs}')", data)
+    assert 1.0 + fit.smooths["edf"].iloc[0] == pytest.approx(edf, abs=1e-6)
+    found = fit.predict(data)["mean"].values[[0, 9, 19]]
+    np.testing.assert_allclose(found, fitted, rtol=1e-6)

@@ -23,7 +23,9 @@ BASES = {
     "thin plate of two columns": (ThinPlate.of(x2, 20), x2),
     "thin plate of three columns": (ThinPlate.of(x3, 25), x3),
     "B-splines": (PenalisedSpline.of(x1, 12), x1),
-    "cyclic": (PenalisedSpline.of(x1, 12, cyclic=True), x1),
+    "cubic": (PenalisedSpline.of(x1, 12, bs="cr"), x1),
+    "cyclic B-splines": (PenalisedSpline.of(x1, 12, bs="cp"), x1),
+    "cyclic cubic": (PenalisedSpline.of(x1, 12, bs="cc"), x1),
     "tensor product": (TensorProduct.of(x2, (5, 6)), x2),
 }
 
@@ -39,7 +41,7 @@ def test_columns_have_mean_zero_and_full_rank(name: str) -> None:
     assert np.linalg.matrix_rank(full, tol=1e-9) == basis.width + 1
 
 
-@pytest.mark.parametrize("name", [n for n in BASES if n != "cyclic"])
+@pytest.mark.parametrize("name", [n for n in BASES if "cyclic" not in n])
 def test_the_flat_columns_and_the_constant_span_straight_lines(name: str) -> None:
     basis, x = BASES[name]
     null = np.column_stack([np.ones(len(x)), basis.columns_at(x)[:, : basis.flat]])
@@ -90,18 +92,30 @@ def test_a_scale_of_one_is_a_standard_deviation_of_one(name: str) -> None:
         at += width
 
 
-def test_a_cyclic_spline_joins_its_ends_with_two_derivatives() -> None:
-    basis = BASES["cyclic"][0]
+@pytest.mark.parametrize("name", ["cyclic B-splines", "cyclic cubic"])
+def test_a_cyclic_spline_joins_its_ends_with_two_derivatives(name: str) -> None:
+    basis = BASES[name][0]
     assert isinstance(basis, PenalisedSpline)
     h = 1e-3
-    around = np.array([basis.low, basis.high])[:, None] + h * np.arange(-2, 3)
+    around = basis.ends + h * np.arange(-2, 3)
     f = np.array([basis.columns_at(row[:, None]) for row in around])
     np.testing.assert_allclose(f[0], f[1], atol=1e-10)
     assert basis.flat == 0
 
 
-def test_b_splines_go_on_along_their_tangent() -> None:
-    basis = BASES["B-splines"][0]
+def test_a_cubic_regression_spline_has_its_integrated_squared_second_derivative():
+    basis = BASES["cubic"][0]
+    assert basis.penalty is not None
+    knots = basis.knots[:, 0]
+    x = np.linspace(knots[0], knots[-1], 200_001)[:, None]
+    f = basis.columns_at(x)[:, 3]
+    bend = np.gradient(np.gradient(f, x[:, 0]), x[:, 0])
+    assert np.trapezoid(bend**2, x[:, 0]) == pytest.approx(basis.penalty.unit, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["B-splines", "cubic"])
+def test_splines_go_on_along_their_tangent(name: str) -> None:
+    basis = BASES[name][0]
     far = basis.columns_at(np.array([12.0, 13.0, 14.0])[:, None])
     np.testing.assert_allclose(np.diff(far, 2, axis=0), 0.0, atol=1e-9)
 
@@ -126,10 +140,10 @@ def test_a_tensor_product_has_a_block_for_each_product_with_a_range() -> None:
             "2 distinct points are too few, 3 are needed",
         ),
         (lambda: PenalisedSpline.of(x1, 4), "k is at least 5, got 4"),
-        (lambda: PenalisedSpline.of(x2, 8), "B-splines are of one column, got 2"),
+        (lambda: PenalisedSpline.of(x2, 8), "bs='ps' is of one column, got 2"),
         (
             lambda: PenalisedSpline.of(np.ones((9, 1)), 8),
-            "the column has 1 distinct values, three are needed",
+            "the column has 1 distinct values, 3 are needed",
         ),
     ],
 )

@@ -16,7 +16,6 @@ from math import comb, factorial, pi
 from typing import Any, Self
 
 import numpy as np
-import scipy
 
 from probreg.data.formula.columns import kind_of
 from probreg.errors import DataError
@@ -247,21 +246,23 @@ def _radial(x: Array, z: Array, m: int) -> Array:
     )
 
 
-# ---- penalised B-splines -----------------------------------------------------------------------------------------------
+# ---- cubic splines -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class PenalisedSpline(SmoothBasis):
-    """Cubic B-splines on equal knots with a penalty on second differences of neighbouring coefficients (Eilers & Marx 1996).
+    """A cubic spline of one column, by its name in mgcv.
 
-    `cyclic` joins the ends: the function and two derivatives agree at `low` and `high`.
+    "ps" has B-splines on equal knots, with a penalty on second differences of neighbouring coefficients (Eilers & Marx 1996). "cr" has the
+    values at knots, which are quantiles of the distinct values of the column, with the penalty integral of f''(x)^2. "cp" and "cc" are
+    the same with joined ends: the function and two derivatives agree at the first and the last knot.
     """
 
-    low: float
-    high: float
-    k: int
-    cyclic: bool
-    transform: Array  # (k, flat + range): from B-splines to columns
+    bs: str
+    knots: Array  # (K, 1)
+    transform: (
+        Array  # (k, flat + range): from the coefficients of the spline to columns
+    )
     means: Array
 
     @classmethod
@@ -270,43 +271,51 @@ class PenalisedSpline(SmoothBasis):
         x: Array,
         k: int,
         *,
-        cyclic: bool = False,
+        bs: str = "ps",
         name: str = "s",
         counts: Array | None = None,
     ) -> Self:
-        """Return the basis of k B-splines at points x (n, 1) with `counts` copies of each."""
+        """Return the basis of this kind with k coefficients, or k knots of "cc", at points x (n, 1) with `counts` copies of each."""
         if x.shape[1] != 1:
             raise DataError(
-                f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)"
+                f"{name}: bs={bs!r} is of one column, got {x.shape[1]}; take bs='tp' or t2(...)"
             )
-        min_k = 4 if cyclic else 5
+        min_k = {"ps": 5, "cr": 3}.get(bs, 4)
         if k < min_k:
             raise DataError(f"{name}: k is at least {min_k}, got {k}")
-        distinct = len(np.unique(x))
-        if distinct < 3:
+        values = np.unique(x)
+        needed = 3 if bs in ("ps", "cp") else k
+        if len(values) < needed:
             raise DataError(
-                f"{name}: the column has {distinct} distinct values, three are needed"
+                f"{name}: the column has {len(values)} distinct values, {needed} are needed"
             )
-        eye = np.eye(k)
-        # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
-        if cyclic:
-            D = np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0)
+        low, high = values[[0, -1]]
+        if bs == "ps":
+            margin = 0.001 * (high - low)  # as in mgcv
+            knots = np.linspace(low - margin, high + margin, k - 2)
+        elif bs == "cp":
+            knots = np.linspace(low, high, k + 1)
         else:
-            D = np.diff(eye, 2, axis=0)
-        L, V = np.linalg.eigh(D.T @ D)
-        null = 1 if cyclic else 2
+            knots = np.quantile(values, np.linspace(0.0, 1.0, k))
+        smooth = cls(bs, knots[:, None], np.eye(k), np.zeros(1))
+        L, V = np.linalg.eigh(smooth._penalty)
+        null = 1 if smooth.cyclic else 2
         # b = V_null a + V_range L^(-1/2) u; the null space is used without the constant.
-        index = np.arange(k) - (k - 1) / 2
-        line = (index / np.linalg.norm(index))[:, None][:, : null - 1]
         penalised = V[:, null:] / np.sqrt(L[null:])
-        low, high = float(x.min()), float(x.max())
-        margin = 0.0 if cyclic else 0.001 * (high - low)  # as in mgcv
-        smooth = cls(low - margin, high + margin, k, cyclic, np.eye(k), np.zeros(1))
         B = smooth._splines(x)
         size = _root_mean_square(B @ penalised, counts)
-        transform = np.hstack([line, penalised / size])
+        transform = penalised / size
+        if not smooth.cyclic:
+            line = knots if bs == "cr" else np.arange(float(k))
+            line = line - line.mean()
+            transform = np.column_stack([line / np.linalg.norm(line), transform])
         means = np.average(B @ transform, axis=0, weights=counts)
         return replace(smooth, transform=transform, means=means)
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether the ends are joined."""
+        return self.bs in ("cp", "cc")
 
     @property
     def flat(self) -> int:
@@ -318,39 +327,66 @@ class PenalisedSpline(SmoothBasis):
 
     @property
     def ends(self) -> Array:
-        return np.array([[self.low], [self.high]])
+        return self.knots[[0, -1]]
 
     @property
     def penalty(self) -> Roughness:
-        """The squares of second differences of neighbouring coefficients of B-splines."""
+        """The integral of f''(x)^2, or the squares of second differences of neighbouring coefficients of B-splines."""
         t = self.transform[:, -1]
-        around = np.append(t, t[:2]) if self.cyclic else t
-        unit = float(np.square(np.diff(around, 2)).sum())
-        return Roughness(
-            unit,
-            "sum_j (b_j - 2 b_(j+1) + b_(j+2))², b the coefficients of the B-splines",
-        )
+        words = "∫ f''(x)² dx"
+        if self.bs in ("ps", "cp"):
+            words = "sum_j (b_j - 2 b_(j+1) + b_(j+2))², b the coefficients of the B-splines"
+        return Roughness(float(t @ self._penalty @ t), words)
+
+    @property
+    def _penalty(self) -> Array:
+        """S (k, k) with the penalty b'S b of coefficients b."""
+        knots = self.knots[:, 0]
+        if self.bs in ("cr", "cc"):
+            # f'' is linear between knots
+            bends = self._spline(knots, 2)
+            left, right = bends[:-1], bends[1:]
+            h = np.diff(knots)[:, None] / 6.0
+            return (2.0 * left + right).T @ (h * left) + (2.0 * right + left).T @ (
+                h * right
+            )
+        k = len(knots) - 1 if self.cyclic else len(knots) + 2
+        eye = np.eye(k)
+        # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
+        if self.cyclic:
+            D = np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0)
+        else:
+            D = np.diff(eye, 2, axis=0)
+        return D.T @ D
+
+    @property
+    def _spline(self) -> Any:
+        """The splines with one coefficient of 1 each: a function of x and of the order of the derivative."""
+        from scipy.interpolate import BSpline, CubicSpline
+
+        knots = self.knots[:, 0]
+        if self.bs == "cr":
+            return CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
+        k = len(knots) - 1
+        if self.bs == "cc":
+            joined = np.eye(k)[np.arange(k + 1) % k]
+            return CubicSpline(knots, joined, bc_type="periodic")
+        h = (knots[-1] - knots[0]) / k
+        around = knots[0] + h * np.arange(-3, k + 4)
+        coefficients = np.eye(k)[np.arange(k + 3) % k] if self.cyclic else np.eye(k + 3)
+        return BSpline(around, coefficients, 3)
 
     def columns_at(self, x: Array) -> Array:
         return self._splines(x) @ self.transform - self.means
 
     def _splines(self, x: Array) -> Array:
-        """Return B-splines (n, k); beyond the ends, a cyclic spline is periodic and others continue along the tangent."""
+        """Return splines (n, k); beyond the ends, a cyclic spline is periodic and others continue along the tangent."""
         x = x[:, 0]
+        low, high = self.ends[:, 0]
+        spline = self._spline
         if self.cyclic:
-            h = (self.high - self.low) / self.k
-            knots = self.low + h * np.arange(-3, self.k + 4)
-            around = self.low + np.mod(x - self.low, self.high - self.low)
-            columns = scipy.interpolate.BSpline.design_matrix(
-                around, knots, 3
-            ).toarray()
-            columns[:, :3] += columns[:, self.k : self.k + 3]
-            return columns[:, : self.k]
-        h = (self.high - self.low) / (self.k - 3)
-        spline = scipy.interpolate.BSpline(
-            self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3
-        )
-        inside = np.clip(x, self.low, self.high)
+            return spline(low + np.mod(x - low, high - low))
+        inside = np.clip(x, low, high)
         # f(x) = f(end) + (x - end) f'(end) outside
         return spline(inside) + (x - inside)[:, None] * spline(inside, 1)
 
@@ -581,18 +617,17 @@ def learned_term(
     else:
         kind = words.get("bs", "tp")
         k = words.get("k", _COLUMNS.get(d, 10 * d))
-        if kind not in ("tp", "ps", "cc"):
+        if kind not in ("tp", "ps", "cr", "cp", "cc"):
             raise DataError(
-                f"{key}: bs is 'tp' (thin plate), 'ps' (penalised B-splines) or 'cc' (cyclic), got {kind!r}"
+                f"{key}: bs is 'tp' (thin plate), 'ps' (penalised B-splines), 'cr' (cubic regression), or 'cp' or 'cc' (the same, periodic), "
+                f"got {kind!r}"
             )
         if kind == "tp":
             if "k" not in words:
                 k = min(k, len(np.unique(x, axis=0)))
             basis = ThinPlate.of(x, k, key, counts=counts)
         else:
-            basis = PenalisedSpline.of(
-                x, k, cyclic=kind == "cc", name=key, counts=counts
-            )
+            basis = PenalisedSpline.of(x, k, bs=kind, name=key, counts=counts)
     if by is None:
         return SmoothTerm(key, short, basis)
     kind_of_by = kind_of(by)
