@@ -555,6 +555,6 @@ def support_table(model: Model, solution: Solution) -> DataFrame:
 
 
 def stated_prior_line(fit: FitStatistics) -> str:
-    """Describe the priors of a fit, also of nuisance parameters that evidence estimated."""
+    """Describe the priors that the user stated, also of scales and nuisance parameters that evidence estimated."""
     scales = fit.solution.scales
-    return prior_line(fit.stated_model, scales and scales.stated)
+    return prior_line(fit.model if scales is None else scales.stated)

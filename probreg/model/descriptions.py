@@ -9,7 +9,6 @@ import numpy as np
 from probreg.data import Design
 from probreg.priors import (
     AuxPrior,
-    Covariance,
     Flat,
     GaussianPrior,
     HierarchicalPrior,
@@ -28,10 +27,8 @@ from probreg.system.terminal import few_names, shorten_names
 _NAMED, _FEW = 12, 3
 
 
-def prior_line(model: Any, before: Any = None) -> str:
+def prior_line(model: Any) -> str:
     """Describe the priors that are not flat: the first few of coefficients, and the priors of nuisance parameters.
-
-    `before` is the model where nuisance parameters were unknown that `model` fixes at an estimate.
 
     >>> from probreg import Model
     >>> from probreg.priors import HalfNormal, Normal
@@ -48,8 +45,7 @@ def prior_line(model: Any, before: Any = None) -> str:
     >>> prior_line(Model.from_arrays(np.eye(4)[:, :2], np.arange(4.0), columns=["a", "b"], prior=each))
     'Normal(HalfNormal(1)) on a; Normal(HalfNormal(1)) on b'
     """
-    of_aux = model if before is None else before
-    aux = {a: of_aux.aux_prior(a) for a in of_aux.unknown}
+    aux = {a: model.aux_prior(a) for a in model.unknown}
     aux_lines = [
         f"{a} ~ {describe_prior(v)}"
         for a, v in aux.items()
@@ -108,7 +104,8 @@ def _describe_block(model: Any, block: BlockPrior, prior: Prior | None) -> str:
         where = scaled + d.describe_columns(block.columns)
     if block.predictor is not None:
         where += f"[{block.outcome}]"
-    if d.grouped_of(block.columns) is not None and prior == Covariance():
+    hyper = getattr(block.prior, "hyper", {}).values()
+    if hyper and all(isinstance(h.prior, Reference) for h in hyper):
         return f"scales of {where} estimated, no prior"
     units = ""
     if getattr(prior, "sigma_units", False):
