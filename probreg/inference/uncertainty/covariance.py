@@ -417,8 +417,10 @@ def _refuse_within_groups(
 
 
 def _cluster_of_effects(model: Model, solution: Solution, settings: Settings) -> Spread:
-    """Return the sandwich of the marginal model, y ~ N(X beta, V): clusters contain whole groups, of which the scores of effects with their
-    prior are 0."""
+    """Return the sandwich V M V of the marginal model y ~ N(X beta, Z D Z' + sigma^2 I), for clusters of whole groups.
+
+    At the modes of the effects the score of a group over its effects, with their prior, is 0. So M has only the scores over beta.
+    """
     estimate = estimate_of(model, solution, "a cluster covariance", in_memory=True)
     if not model.likelihood.least_squares or len(settings.groups) > 1:
         raise Incompatible(
@@ -437,7 +439,7 @@ def _cluster_of_effects(model: Model, solution: Solution, settings: Settings) ->
     rows = np.linalg.solve(T.T, (estimate.rows.U * weighted).T)[ungrouped].T
     groups = int(codes.max()) + 1
     factor = cluster_factor(estimate, groups, settings.small_sample)
-    # beta has the covariance V M V, and the distribution of effects given beta remains
+    # replace the covariance of beta by V M V; the distribution of the effects given beta stays the same
     A = estimate.bread
     L = (T @ estimate.inside @ A)[ungrouped]
     Q = scipy.linalg.orth(L.T)

@@ -70,7 +70,8 @@ class GivenCovariance(NamedTuple):
 
     scale: Array
     words: Mapping[str, Any]
-    # over the model's own coefficients, and the logs of nuisance parameters if its kind has these; None for an array beside effects
+    # over the coefficients of the model, and the logs of nuisance parameters if its kind includes them; None for an array, if the
+    # model has random effects
     matrix: ParameterCovariance | None
 
     @property
