@@ -115,12 +115,12 @@ def test_the_penalty_of_two_columns_is_the_integral_of_squared_second_derivative
 
 
 def test_the_penalty_of_b_splines_is_a_sum_of_squared_differences() -> None:
-    for bs in ("ps", "cc"):
+    for bs in ("ps", "cp"):
         (f,) = term_functions(gam(f"s(x, bs='{bs}')").model.design)
         basis = f.term.basis
         u = np.random.default_rng(0).normal(size=basis.blocks[0])
         b = basis.transform[:, basis.flat :] @ u
-        b = np.append(b, b[:2]) if bs == "cc" else b
+        b = np.append(b, b[:2]) if bs == "cp" else b
         assert np.square(np.diff(b, 2)).sum() == pytest.approx(
             basis.penalty.unit * u @ u
         )
