@@ -141,7 +141,8 @@ def from_arrays(
     if is_array(X):
         X = as_array(X, "X")
     else:
-        table = read_columns(X)
+        with prefix_errors("X"):
+            table = read_columns(X)
         if columns is None:
             columns = list(table)
         X = named_columns(table, columns)

@@ -88,8 +88,10 @@ def require(table: DataTable, names: Iterable[str]) -> None:
     for name in names:
         if name not in table.columns:
             present = list(table.columns)
+            other = [c for c in ";\t|" if len(present) == 1 and c in present[0]]
+            hint = f"; does {other[0]!r} separate columns?" if other else ""
             raise DataError(
-                f"the data have no column {name!r}{suggestion(name, present)} They have: {few_names(present)}"
+                f"the data have no column {name!r}{suggestion(name, present)} They have: {few_names(present)}{hint}"
             )
 
 

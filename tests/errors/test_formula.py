@@ -433,6 +433,11 @@ def test_counts(change, message):
         read_formula("counts(s, t) ~ x", changed(**change))
 
 
+def test_a_file_with_another_separator_has_one_column() -> None:
+    with pytest.raises(DataError, match="They have: x;y; does ';' separate columns"):
+        pr.Model.from_formula("y ~ x", {"x;y": [1.0, 2.0]})
+
+
 def test_new_rows_that_do_not_fit():
     recipe = read_formula("y ~ x + g + bs(`my col`, df=4)", DATA).recipe
     new = {"x": [1.0, 2.0], "g": ["a", "b"], "my col": [2.0, 3.0]}

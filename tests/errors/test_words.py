@@ -95,7 +95,7 @@ def test_arguments_of_other_makes_are_named():
         pr.Model.from_arrays([1.0, 2.0], [1.0, 2.0], likelihood=pr.Gaussian)
     for X in (np.float64(3.0), np.datetime64("2020")):
         with pytest.raises(
-            pr.DataError, match="expected a pandas, polars or pyarrow table"
+            pr.DataError, match="X: expected a pandas, polars or pyarrow table"
         ):
             pr.Model.from_arrays(X, [1.0])
     with pytest.raises(pr.DataError, match="of is text"):
