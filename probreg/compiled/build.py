@@ -77,13 +77,8 @@ def loops_of(density: CompiledDensity) -> Loops:
         products["sum_of_log1p"] = _inline(with_functions(loops.sum_of_log1p, products))
         products["product"] = _compile_density(density.product)
         parts["summed"] = _inline(with_functions(loops.sum_of_products, products))
-    hessians = _inline(loops.no_hessians)
     if density.hessian is not None:
-        hessians = _compile_density(density.hessian)
-        if density.tile is None:
-            row_hessian = {"hessian": hessians}
-            hessians = _inline(with_functions(loops.hessians_of_rows, row_hessian))
-    parts["hessians"] = hessians
+        parts["hessian"] = _compile_density(density.hessian)
     for f in (loops.add_products, loops.add_slopes, loops.weighted_products):
         parts[f.__name__] = _inline(f)
     parts["gradient_of_tile"] = _inline(with_functions(loops.gradient_of_tile, parts))

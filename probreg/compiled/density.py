@@ -26,9 +26,9 @@ class CompiledDensity(NamedTuple):
     slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost. A density `by_predictors` uses
     its `row`, and every other loop its `tile` if it has both.
 
-    `hessian` next to a `row`: -d2 log p / d eta2 as hessian(y, eta, t); next to a `tile`: hessian(y, eta, t, curve) fills curve[:, :b], the
-    pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it, or with an unknown nuisance
-    parameter, NumPy gives the second derivatives.
+    `hessian(y, eta, t, curve)`, next to a `tile` without nuisance parameters, fills curve[:, :b] with -d2 log p / d eta_c d eta_d, the
+    pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it NumPy sums the derivatives over rows, which takes
+    as long for one predictor.
 
     `product(y, eta, t) -> (a, e, d log p / d eta)`, next to a `row` without an unknown nuisance parameter and with log p = a - log(1 + e),
     0 <= e <= 1: sums over rows then take one logarithm of a product of many.

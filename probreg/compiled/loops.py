@@ -27,8 +27,9 @@ log1p: Any = None  # of compiled code
 settings: Any = None  # (nuisance parameters, constants) -> t
 exp: Any = None  # of compiled code
 by_predictors: bool = False
-hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
-hessians: Any = None  # the same of a tile of rows
+hessian: Any = (
+    None  # (y, eta, t, curve) -> the negative second derivatives over eta of a tile
+)
 
 
 def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
@@ -214,10 +215,9 @@ def derivatives(
     out: Array,
     H: Array,
 ) -> float:
-    """The same for rows X (n, p), with the curvature X' W X in H (pairs, p, p), where W is the curvature of each row.
+    """The same for rows X (n, p), with the curvature X' W X in H (pairs, p, p), where W is the `hessian` of each row.
 
     H has a block for each pair of predictors c <= d, with the upper triangle filled; without pairs there is no curvature.
-    `out` has room for the slope over each nuisance parameter, if there are several.
     """
     n, p = X.shape
     m = beta.shape[1]
@@ -226,8 +226,8 @@ def derivatives(
     columns = np.arange(p)
     v = np.zeros(C)
     eta = np.zeros((m, C))
-    slope = np.empty((m + max(1, out.size - p * m), C))
-    log_p = np.empty((2, C))
+    slope = np.empty((m, C))
+    log_p = np.empty((1, C))
     curve = np.zeros((pairs, C))
     out[:] = 0.0
     H[:] = 0.0
@@ -243,7 +243,7 @@ def derivatives(
             U[:p], columns, y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
         )  # fmt: skip
         if pairs:
-            hessians(y[start:stop], eta, t, curve)
+            hessian(y[start:stop], eta, t, curve)
             if w.size:
                 weigh(w[start:stop], curve)
             for k in range(pairs):
@@ -295,19 +295,6 @@ def values_of_rows_with_slopes(
     e = eta[0]
     for i in range(y.shape[0]):
         log_p[i] = row(y[i], e[i], t, slope[1:, i])[0]
-
-
-def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    """Evaluate a row's curvature over the rows of a tile."""
-    e = eta[0]
-    c = curve[0]
-    for i in range(y.shape[0]):
-        c[i] = hessian(y[i], e[i], t)
-
-
-def no_hessians(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    """The curvature of a density without second derivatives: nan."""
-    curve[:] = np.nan
 
 
 def weigh(w: Array, rows: Array) -> None:

@@ -55,12 +55,6 @@ def evaluate_binomial_row(y: Array, eta: float, t: Array) -> Row:
     return -k * max(-eta, 0.0) - (n - k) * max(eta, 0.0) - n * log1p(e), k - n * mu, 0.0
 
 
-def _binomial_hessian(y: Array, eta: float, t: Array) -> float:
-    e = exp(-abs(eta))
-    # n p (1 - p) with p (1 - p) = e / (1 + e)^2, e = exp(-|eta|).
-    return y[1] * e / ((1.0 + e) * (1.0 + e))
-
-
 def _binomial_row_of_link(y: Array, eta: float, t: Array) -> Row:
     k = y[0]
     failures = y[1] - k
@@ -105,7 +99,7 @@ class Binomial(BinaryLikelihood, OfTrials):
     levels = ()
     support = np.arange(500.0)
     event_remedy = "p(k, n) counts the event; to count the other one, write p(n - k, n)"
-    compiled_density = CompiledDensity(evaluate_binomial_row, hessian=_binomial_hessian)
+    compiled_density = CompiledDensity(evaluate_binomial_row)
     densities_of_links = densities_of_links(_binomial_row_of_link)
 
     def bind(self, values: Array, levels: Levels | None, chosen: Level | None) -> Self:
@@ -394,12 +388,6 @@ def _evaluate_bernoulli_row(y: float, eta: float, t: Array) -> Row:
     return a - log1p(e), slope, 0.0
 
 
-def _bernoulli_hessian(y: float, eta: float, t: Array) -> float:
-    e = exp(-abs(eta))
-    # mu (1 - mu) = e / (1 + e)^2 with e = exp(-|eta|).
-    return e / ((1.0 + e) * (1.0 + e))
-
-
 def _bernoulli_row_of_link(y: float, eta: float, t: Array) -> Row:
     log_p, rate_p, log_q, rate_q = tails(eta)
     if y > 0.5:
@@ -433,7 +421,7 @@ class Bernoulli(BinaryLikelihood):
     binary = True
     chosen_level = "event"
     compiled_density = CompiledDensity(
-        _evaluate_bernoulli_row, hessian=_bernoulli_hessian, product=_bernoulli_product
+        _evaluate_bernoulli_row, product=_bernoulli_product
     )
     densities_of_links = densities_of_links(_bernoulli_row_of_link)
 

@@ -163,10 +163,6 @@ def _evaluate_poisson_row(y: float, eta: float, t: Array) -> Row:
     return y * eta - mu, y - mu, 0.0
 
 
-def _poisson_hessian(y: float, eta: float, t: Array) -> float:
-    return exp(eta)
-
-
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Poisson(CountLikelihood):
@@ -189,7 +185,7 @@ class Poisson(CountLikelihood):
     support = np.arange(500.0)
     wider = "fit a NegativeBinomial likelihood, whose variance is mean + alpha mean^2"
     concave = True
-    compiled_density = CompiledDensity(_evaluate_poisson_row, hessian=_poisson_hessian)
+    compiled_density = CompiledDensity(_evaluate_poisson_row)
     compiled_quantile = staticmethod(of_poissons)
 
     @property

@@ -228,7 +228,7 @@ class Distributional(ResponseOfBase, SmoothLikelihood):
         density = self.base.compiled_density
         if density is None or density.settings is None:
             return None
-        return density._replace(hessian=None, product=None, by_predictors=True)
+        return density._replace(product=None, by_predictors=True)
 
     @property
     def density_rows(self) -> list[int]:

@@ -68,10 +68,6 @@ def _evaluate_gamma_row(y: float, eta: float, t: Array) -> Row:
     return t[1] - a * loss, a * (r - 1.0), a * (loss - t[2])
 
 
-def _gamma_hessian(y: float, eta: float, t: Array) -> float:
-    return t[0] * exp(log(y) - eta)
-
-
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Gamma(PositiveLikelihood):
@@ -102,9 +98,7 @@ class Gamma(PositiveLikelihood):
         "fit an InverseGaussian likelihood, whose variance grows faster with the mean"
     )
     may_diverge = False
-    compiled_density = CompiledDensity(
-        _evaluate_gamma_row, hessian=_gamma_hessian, settings=_gamma_terms
-    )
+    compiled_density = CompiledDensity(_evaluate_gamma_row, settings=_gamma_terms)
 
     @property
     def concave(self) -> bool:  # type: ignore[override]

@@ -29,7 +29,6 @@ Sums = tuple[Array, ...]
 # for such a block. numba takes 0.3 s to load and 2 s for the first use of a density on a machine, too long for a fit of few rows.
 COMPILED = 400_000
 _PREDICTOR_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order then have an error of 1e-12
-NARROW = 48  # up to this number of columns compiled code forms X' diag(w) X faster than BLAS; with several predictors it always does
 
 
 def log_lik(
@@ -248,17 +247,8 @@ def value_grad_hessian(
     p, a = len(gamma), len(unknown)
     m = likelihood.width
     density = compiled_density_of(likelihood, block, 1)
-    if density is not None:
-        if curved:  # by one predictor and many columns BLAS is faster
-            compiled = density.hessian is not None and not a and (m > 1 or p <= NARROW)
-        else:
-            compiled = m > 1 or a > 0
-        if compiled:
-            return block.sweep(
-                _derivative_sums(
-                    density, likelihood, unknown, gamma, frame, aux_values, curved
-                )
-            )
+    if density is not None and density.hessian is not None:
+        return block.sweep(_derivative_sums(density, likelihood, gamma, frame, curved))
 
     def part(rows: Block) -> Sums:
         U = rows.X if frame is None else frame.rows(rows.X)
@@ -292,39 +282,30 @@ def value_grad_hessian(
 def _derivative_sums(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
-    unknown: tuple[str, ...],
     gamma: Array,
     frame: Frame | None,
-    aux: Mapping[str, float],
     curved: bool,
 ) -> Callable[[Block], Sums]:
-    """The sums of `value_grad_hessian` over a part by compiled code; with a curvature no nuisance parameter is unknown."""
+    """The sums of `value_grad_hessian` over a part by compiled code, for a density with a `hessian`, which has no nuisance parameters."""
     derivatives, (p, m) = loops_of(density).derivatives, gamma.shape
-    nuisance = likelihood.density_nuisance
-    size = p * likelihood.density_width
-    pick = [size + nuisance.index(name) for name in unknown]
-    t = np.array(likelihood.settings(**aux), dtype=float)
+    beta = writable(gamma)
+    t = np.array(likelihood.settings(), dtype=float)
     pairs = np.triu_indices(m)
 
     def part(rows: Block) -> Sums:
-        beta = writable(density_coefficients(rows.X, likelihood, gamma))
-        slope = np.empty(size + len(nuisance))
+        slope = np.empty(p * m)
         H = np.empty((len(pairs[0]) if curved else 0, p, p))
         U = rows.X if frame is None else frame.rows(rows.X)
         value = derivatives(*plain_rows(rows, U, likelihood), beta, t, slope, H)
-        base: Any = np.nan
-        if curved or unknown:
-            base = _weighted_sum(base_measure_of_rows(rows, likelihood), rows.weights)
-        value += base
-        of_beta = slope[density_places(rows.X, likelihood)].reshape(p, m)
-        slopes = np.array(value), of_beta, slope[pick]
+        of_beta = slope.reshape(p, m)
         if not curved:
-            return slopes
+            return np.array(np.nan), of_beta, np.zeros(0)
+        base = _weighted_sum(base_measure_of_rows(rows, likelihood), rows.weights)
         full = np.empty((p, m, p, m))
         for c, d, G in zip(*pairs, np.triu(H)):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
         second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
-        return *slopes, *second
+        return value + base, of_beta, np.zeros(0), *second
 
     return part
 

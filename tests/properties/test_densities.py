@@ -423,16 +423,6 @@ def test_the_arithmetic_of_a_row_is_the_density_with_its_slopes(name):
         if name not in ("absolute", "quantile") or response != predictor:
             assert slope == pytest.approx(over_eta[i], rel=1e-6, abs=1e-6)
         assert slopes == pytest.approx([v[i] for v in over_aux], rel=1e-6, abs=1e-6)
-        if density.hessian is not None:
-            ahead, behind = (
-                row_with_slopes(
-                    density, response, float(predictor + s * h), t, len(over_aux)
-                )[1]
-                for s in (1, -1)
-            )
-            assert density.hessian(response, float(predictor), t) == pytest.approx(
-                -(ahead - behind) / (2 * h), rel=1e-5, abs=1e-7
-            )
         if density.product is not None:
             a, e, own = density.product(response, float(predictor), t)
             assert a - np.log1p(e) == pytest.approx(log_p, rel=1e-12, abs=1e-14)
