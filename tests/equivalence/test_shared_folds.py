@@ -163,21 +163,6 @@ def test_joint_modes_of_sigma_from_one_decomposition_have_no_slope():
         assert local.gradient @ np.linalg.solve(local.curvature, local.gradient) < 1e-16
 
 
-def test_singular_values_by_the_square_are_those_of_the_columns():
-    from probreg.inference.exact.gaussian_sums import singular_coordinates
-
-    W, z = np.triu(RNG.normal(size=(9, 9))) + 5.0 * np.eye(9), RNG.normal(size=9)
-    d, at, V = singular_coordinates(W, z)
-    np.testing.assert_allclose(
-        np.sort(d), np.sort(np.linalg.svd(W, compute_uv=False)), rtol=1e-12
-    )
-    # z - W gamma and gamma have the same lengths in the coordinates
-    c = RNG.normal(size=9)
-    assert np.square(at - d * c).sum() == pytest.approx(
-        np.square(z - W @ V @ c).sum(), rel=1e-12
-    )
-
-
 def test_a_response_in_small_units_is_tuned_without_an_overflow():
     plain, small = (
         tune(

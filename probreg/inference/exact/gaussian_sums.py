@@ -23,7 +23,6 @@ from probreg.inference.covariance import ArrowCovariance, DenseCovariance
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, first_node, inner_products
 from probreg.inference.modes.level_newton import Parts
-from probreg.kernels.ridge import DIGITS
 from probreg.linalg import Arrow, inverse_upper, solve_upper, triangular_log_det
 
 
@@ -225,8 +224,9 @@ class DiagonalSums(DenseGaussianSums):
     def __init__(self, layout: ArrowLayout) -> None:
         super().__init__(layout)
         # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|
-        self.W, self.z, V = singular_coordinates(self.W, self.z)
-        self.raw = self.raw @ V
+        U, self.W, Vt = np.linalg.svd(self.W)
+        self.z = U.T @ self.z
+        self.raw = self.raw @ Vt.T
         self.node_bytes = 24 * len(self.z)
 
     @cached_property
@@ -452,18 +452,6 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
             blocks[:, k, j] = inside[places[:, k], places[:, j]]
     sums = ArrowGram(blocks, cross.reshape(G, K, -1), corner)
     return sums, b, moments.log_precision
-
-
-def singular_coordinates(W: Array, z: Array) -> tuple[Array, Array, Array]:
-    """d, U'z and V of W = U diag(d) V' (q, q), by the eigenvalues of W'W, a third of
-    the work, if these are accurate."""
-    if W.shape[0] == W.shape[1] and len(W):
-        square, V = np.linalg.eigh(W.T @ W)
-        if square[0] > DIGITS * square[-1]:
-            d = np.sqrt(square)
-            return d, V.T @ (W.T @ z) / d, V
-    U, d, Vt = np.linalg.svd(W)
-    return d, U.T @ z, Vt.T
 
 
 def log_scale_hessian(
