@@ -37,9 +37,6 @@ from probreg.likelihoods.response import (
 from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
 from probreg.special import gammaln, log_softmax, logsumexp, softmax
 
-# compiled code takes a third of the time, and is worth its import from this number of values
-_COMPILED_FROM = 2**15
-
 
 def tile_of_counts(
     counts: Array, n: Array, eta: Array, t: Array, log_p: Array, slope: Array
@@ -212,20 +209,9 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
     def mean(self, eta: Array, **aux: Any) -> Array:
-        is_many = eta.ndim == 3 and eta.size >= _COMPILED_FROM
-        if is_many and eta.transpose(1, 2, 0).flags.c_contiguous:
-            return self._mean_of_draws(eta.transpose(1, 2, 0))
         p = self.scores(eta)
         np.exp(np.subtract(p, p.max(-1, keepdims=True), out=p), out=p)
         return np.divide(p, p.sum(-1, keepdims=True), out=p)
-
-    def _mean_of_draws(self, eta: Array) -> Array:
-        """The same (S, n, K) for eta (n, m, S) by compiled code."""
-        from probreg.likelihoods.softmax_of_draws import softmax_of_rows
-
-        p = np.empty((len(eta), len(self.levels), eta.shape[2]))
-        softmax_of_rows(eta, self.contrast.ravel(), p)
-        return p.transpose(2, 0, 1)
 
     def response_variance(self, eta: Array, **known: Any) -> Array:
         """Return the variance of the share of each class."""
