@@ -48,25 +48,22 @@ def loops_of(density: CompiledDensity) -> Loops:
 
     name = _digest(density)
     if density.tile is not None and not density.by_predictors:
-        tile = values_of_tile = _compile_density(density.tile)
+        tile = _compile_density(density.tile)
     else:
         functions = {"row": _compile_density(density.row)}
-        templates = loops.tile_of_rows, loops.values_of_rows
+        template: Callable[..., None] = loops.tile_of_rows
         if density.fills_slopes:
-            templates = loops.tile_of_rows_with_slopes, loops.values_of_rows_with_slopes
+            template = loops.tile_of_rows_with_slopes
         if density.by_predictors:
-            templates = loops.tile_of_predictors, loops.tile_of_predictors
+            template = loops.tile_of_predictors
             functions["settings"] = _compile_density(density.settings)
             functions["exp"] = elementary.exp
         if density.by_predictors and not density.fills_slopes:
             filled = with_functions(loops.row_with_slopes, functions)
             functions["row"] = _inline(filled, _AS_WRITTEN)
-        tile, values_of_tile = (
-            _inline(with_functions(f, functions)) for f in templates
-        )
+        tile = _inline(with_functions(template, functions))
     parts = {
         "tile": tile,
-        "values_of_tile": values_of_tile,
         "weigh": _inline(loops.weigh),
         "by_predictors": density.by_predictors,
     }

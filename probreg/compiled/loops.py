@@ -20,7 +20,6 @@ C = 128  # rows in a tile for products of columns with each other: two copies st
 # Functions of one density: `probreg.compiled.build` replaces these names before it compiles a loop.
 row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux; or (y, eta, t, slopes over log aux) -> the first two
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
-values_of_tile: Any = None  # the same without slopes, for a density of rows
 summed: Any = None  # the sum over a tile, with the slopes, and the weights in both
 product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
 log1p: Any = None  # of compiled code
@@ -276,25 +275,7 @@ def values(
                 predictors = eta[s]
                 if offset.shape[0]:
                     predictors += offset[:, start:stop]
-                values_of_tile(
-                    y[start:stop], predictors, t[a + s], out[a + s, start:stop], slope
-                )
-
-
-def values_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
-    """Evaluate a row's density over the rows of a tile, without its slopes."""
-    e = eta[0]
-    for i in range(y.shape[0]):
-        log_p[i] = row(y[i], e[i], t)[0]
-
-
-def values_of_rows_with_slopes(
-    y: Array, eta: Array, t: Array, log_p: Array, slope: Array
-) -> None:
-    """The same with several nuisance parameters; `slope` is a work array."""
-    e = eta[0]
-    for i in range(y.shape[0]):
-        log_p[i] = row(y[i], e[i], t, slope[1:, i])[0]
+                tile(y[start:stop], predictors, t[a + s], out[a + s, start:stop], slope)
 
 
 def weigh(w: Array, rows: Array) -> None:
