@@ -244,3 +244,41 @@ def test_three_effects_along_one_line_have_the_covariance_of_lmer():
     assert fit.solution.stats["log_evidence"] == pytest.approx(-197.402424, abs=2e-6)
     scales = [0.613586, 0.900639, 1.704647]
     assert list(fit.hyper.values())[:3] == pytest.approx(scales, rel=1e-5)
+
+
+@pytest.mark.parametrize("points", [1, 5])
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+def test_profiles_of_coefficients_end_where_the_likelihood_has_fallen(
+    likelihood, points
+):
+    """At an end of the interval of 95 % the criterion with the coefficient fixed there, by an offset, is lower by 1.96^2 / 2."""
+    rng = np.random.default_rng(2)
+    g = np.repeat(np.arange(12), 5)
+    x = rng.normal(size=60)
+    mean = np.exp(0.5 + 0.6 * x + 0.7 * rng.normal(size=12)[g])
+    data = {"x": x, "g": g.astype(str), "y": rng.poisson(mean)}
+    method = pr.Evidence(criterion="ML", points=points)
+
+    def fitted(formula, **offset):
+        model = pr.Model.from_formula(formula, data, likelihood=likelihood, **offset)
+        return pr.fit(model, method)
+
+    fit = fitted("y ~ x + (1 | g)")
+    interval = fit.interval(kind="profile").sel(coef="x")
+    for end in (float(interval["lower"]), float(interval["upper"])):
+        fixed = fitted("y ~ 1 + (1 | g)", offset=end * x)
+        fall = 2.0 * (fit.solution.scales.value - fixed.solution.scales.value)
+        assert fall == pytest.approx(1.959963984540**2, rel=1e-6)
+
+
+def test_profiles_of_coefficients_are_those_of_lme4():
+    """lme4 1.1-31: confint(glmer(cbind(k, n - k) ~ x + (1 | g), binomial), method = "profile")."""
+    k = [0, 1, 3, 2, 1, 4, 5, 5, 0, 0, 1, 2, 2, 3, 2, 5, 1, 1, 4, 3, 0, 2, 2, 4]
+    data = {"k": k, "n": [6] * 24, "x": [0, 1, 2, 3] * 6, "g": np.repeat(range(6), 4)}
+    data["g"] = data["g"].astype(str)
+    formula = "p(k, n) ~ x + (1 | g)"
+    model = pr.Model.from_formula(formula, data, likelihood="binomial")
+    interval = pr.fit(model, pr.Evidence(criterion="ML")).interval(kind="profile")
+    found = np.column_stack([interval["lower"], interval["upper"]])
+    ends = [[-3.0818997077, -0.9815390023], [0.4688625073, 1.2306447608]]
+    np.testing.assert_allclose(found, ends, atol=2e-4)

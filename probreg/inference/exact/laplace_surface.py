@@ -121,6 +121,14 @@ class LaplaceSurface(EvidenceSurface):
         self._last = mode._replace(theta=theta, tol=np.inf)  # a start of later searches
         return mode.x[1][flat, 0], root
 
+    def rotate_flat(self, Q: Array) -> None:
+        """Replace the coordinates z of flat coefficients by w, z = Q w of an orthogonal Q."""
+        start, root = self._frame
+        vars(self).pop("_of_outer", None)
+        vars(self)["_frame"] = start, root @ Q
+        self._kept.clear()
+        self._last = None
+
     @cached_property
     def _restricted_surface(self) -> "LaplaceSurface":
         """The surface that integrates flat coefficients too."""

@@ -7,7 +7,7 @@ may be 0 and a correlation -1 or 1: these are the ends if f does not decrease en
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from probreg.data.implicit_columns import LazyColumns
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.exact.evidence_problem import EvidenceProblem, problem_of
+from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.scale_search import HELD
 from probreg.inference.uncertainty.intervals.arithmetic import (
     positive_interval,
@@ -150,7 +151,9 @@ class ScaleProfile:
         """Whether coordinate k is a nuisance parameter with a limiting model at infinity."""
         place = self.k - len(self.problem.groups.priors)
         infinite = self.problem.model.likelihood.at_infinity
-        return place >= 0 and self.problem.outer[place] in infinite
+        return place >= 0 and any(
+            name in infinite for name in self.problem.outer[place : place + 1]
+        )
 
     def fall(self, value: float) -> float:
         """Return top - f, which rounding may make slightly negative. NotConverged if f is above the top."""
@@ -378,10 +381,15 @@ def why_no_profile(scales: FoundScales, kind: str) -> str:
         return f"a {kind} interval of coefficients ignores the uncertainty of estimated scales; use kind='profile' or 'wald'"
     if scales.criterion != "ML":
         return "REML has no likelihood of coefficients: a profile needs Evidence(criterion='ML'); use kind='t'"
-    if not scales.stated.likelihood.least_squares:
+    stated = scales.stated
+    has_process = any(isinstance(b.prior, ProcessPrior) for b in stated.joint.blocks)
+    if not stated.likelihood.least_squares and (has_process or stated.shape[1] > 1):
         return (
-            "a profile over scales needs Gaussian noise; use kind='wald', or Bootstrap"
+            "a profile over scales needs Gaussian noise, or one linear predictor without processes; use kind='wald', or "
+            "Bootstrap"
         )
+    if scales.separated:
+        return "columns separate the response, so the criterion is a limit; use kind='wald'"
     if (
         not scales.plain
         or scales.stated.joint.informative[scales.stated.design.ungrouped].any()
@@ -399,6 +407,8 @@ def profiled_coefficients(
     """Return ends (h,) of the profile interval of each flat coefficient in the head at
     standard normal quantile z, or raise Incompatible.
 
+    For other than Gaussian noise flat coefficients are coordinates of the criterion, and their profile is that of a scale.
+
     Given theta, the logs of scales and sigma, a Gaussian likelihood is quadratic in the
     flat coefficients, with estimate b and covariance C. Maximised over the other
     coefficients, with f the ML criterion,
@@ -414,12 +424,47 @@ def profiled_coefficients(
         raise Incompatible(reason)
     problem = problem_of(scales)
     count = len(scales.stated.design.ungrouped)
+    end = _end
+    if not scales.stated.likelihood.least_squares:
+        end = _end_of_coordinate
     with progress_bar("profile intervals", 2 * count) as bar:
         ends = [
-            _end(scales, problem, j, side, z)
+            end(scales, problem, j, side, z)
             for side, j in bar.over(product((-1, 1), range(count)))
         ]
     return np.array(ends[:count]), np.array(ends[count:])
+
+
+def _end_of_coordinate(
+    scales: FoundScales, problem: EvidenceProblem, j: int, side: int, z: float
+) -> float:
+    """Return one end of the interval of one coefficient by its profile, with the flat coordinates of the criterion rotated so that the
+    coefficient is the first of them."""
+    far = 25.0  # standard errors: an end this far from the estimate is infinite
+    surface = problem.surface
+    assert isinstance(surface, LaplaceSurface)  # `why_no_profile`
+    k = scales.count
+    place = problem.model.design.ungrouped[j]
+    # a coefficient is linear in the coordinates
+    value = surface.coefficients(scales.theta)[place, 0]
+    ahead = [
+        surface.coefficients(scales.theta + e)[place, 0]
+        for e in np.eye(len(scales.theta))[k:]
+    ]
+    slopes = np.array(ahead) - value
+    Q = np.linalg.qr(slopes[:, None], mode="complete")[0]
+    B = scipy.linalg.block_diag(np.eye(k), Q)
+    surface.rotate_flat(Q)
+    rotated = replace(
+        scales,
+        theta=scales.theta @ B,
+        hessian_of=lambda: B.T @ scales.hessian @ B,
+    )
+    unit = float(slopes @ Q[:, 0])  # of the coefficient, in one unit of the coordinate
+    direction = side if unit > 0.0 else -side
+    end = ScaleProfile(problem, rotated, k).end(z, direction, far)
+    surface.rotate_flat(Q.T)
+    return value + unit * (end - float(rotated.theta[k]))
 
 
 def _end(

@@ -299,7 +299,7 @@ class InvertedInterval(IntervalKind):
 
     @property
     def words(self) -> dict[str, Any]:
-        if self.of.model.flat:
+        if self.of.model.flat or self.of.solution.effect_scales is not None:
             return {}
         return {"of": "the log posterior, including priors"}
 
