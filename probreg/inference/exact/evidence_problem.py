@@ -2,7 +2,7 @@
 surface, and the model at its maximum."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import compress
@@ -367,11 +367,10 @@ class EvidenceProblem:
         rounds = 5  # searches, each with anchors chosen at the end of the previous one
         tie = 1e-7  # tolerance of the evidence, within which the maximum with a scale of zero is preferred
         settled_change = 1e-4  # tolerance of the logs between two of them
-        max_serial = 400  # coordinates above which a second BLAS thread is faster
         surface = self.surface
         diverges = isinstance(self.likelihood, MayDiverge)
         search = self._search(max_steps)
-        with nullcontext() if len(self.groups.of) > max_serial else one_blas_thread():
+        with self._blas_threads():
             starts = self.starts
             if diverges:
                 search, tops = self._search_below(starts, max_steps)
@@ -408,7 +407,14 @@ class EvidenceProblem:
                 rising=rising,
             )
         self._require_maximum(top, max_steps)
-        return make_last_step(surface, top) if top.ended else top
+        if not top.ended:
+            return top
+        with self._blas_threads():
+            return make_last_step(surface, top)
+
+    def _blas_threads(self) -> AbstractContextManager[None]:
+        max_serial = 400  # coordinates above which a second BLAS thread is faster
+        return nullcontext() if len(self.groups.of) > max_serial else one_blas_thread()
 
     def _search_below(
         self, starts: list[Array], max_steps: int
