@@ -21,7 +21,11 @@ from probreg.diagnostics.after import (
 from probreg.diagnostics.after.dispersion import count_dispersion
 from probreg.diagnostics.after.fit_arrays import arrays_of_fit
 from probreg.diagnostics.after.functional_form import reset
-from probreg.diagnostics.after.residual_tests import durbin_watson_test, normality_test
+from probreg.diagnostics.after.residual_tests import (
+    HeteroscedasticityDiagnostic,
+    durbin_watson_test,
+    normality_test,
+)
 from probreg.diagnostics.before import CHECKS, Verdict
 from probreg.likelihoods import ProximalLikelihood
 
@@ -359,6 +363,50 @@ def test_p_values_are_uniform_under_the_model(tests, n, likelihood):
     limit = stats.kstwo.isf(1e-3, REPS) + 0.03
     for values in np.transpose(p):
         assert stats.kstest(values, "uniform").statistic < limit
+
+
+def negative_binomial_counts(rng, n):
+    x = rng.normal(size=n)
+    y = rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(0.3 + 0.5 * x)))
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood="negative_binomial"))
+    return count_dispersion(fit).tests
+
+
+def few_poisson_counts(rng, n):
+    return count_dispersion(
+        fit_of(columns(rng, n), rng.poisson(0.1, n), "poisson")
+    ).tests
+
+
+def modelled_variance(rng, n):
+    x, z, noise = rng.normal(size=(3, n))
+    table = {"x": x, "z": z, "y": x + np.exp(0.4 * x) * noise}
+    formulas = {"y": "y ~ x + z", "log sigma": "~ x"}
+    fit = pr.fit(pr.Model.from_formula(formulas, table))
+    return HeteroscedasticityDiagnostic().run(fit)
+
+
+@pytest.mark.parametrize(
+    "tests", [negative_binomial_counts, few_poisson_counts, modelled_variance]
+)
+def test_p_values_account_for_estimated_parameters(tests):
+    p = []
+    for seed in range(REPS):
+        found = tests(np.random.default_rng([seed, 78]), 600)
+        p.append([test.p_value for test in found])
+    # as above
+    limit = stats.kstwo.isf(1e-3, REPS) + 0.03
+    for values in np.transpose(p):
+        assert stats.kstest(values, "uniform").statistic < limit
+
+
+def test_a_formula_of_all_columns_leaves_no_test_of_equal_variances():
+    rng = np.random.default_rng(0)
+    table = {"g": rng.integers(0, 2, 60), "y": rng.normal(size=60)}
+    formulas = {"y": "y ~ g", "log sigma": "~ g"}
+    fit = pr.fit(pr.Model.from_formula(formulas, table))
+    (finding,) = HeteroscedasticityDiagnostic().run(fit)
+    assert not finding.applies
 
 
 # ---- what does not matter -------------------------------------------------------------------------------------------

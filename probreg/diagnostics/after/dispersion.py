@@ -35,6 +35,7 @@ from probreg.fits.leave_out.rows import refit_rows
 from probreg.fits.prediction import predictive
 from probreg.fits.residuals import predictor
 from probreg.inference import Newton
+from probreg.inference.base import hold_at_limits
 from probreg.likelihoods import (
     CountLikelihood,
     Hurdle,
@@ -138,20 +139,32 @@ def count_dispersion(fit: Fit) -> Dispersion:
         z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
 
     which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which gives all rows equal weight.
-    With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used.
+    With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used; its error takes the estimation
+    of this parameter into account.
     """
     pieces = fit.once(arrays_of_fit)
     df = pieces.w.sum() - pieces.size
     x2 = float(pieces.w @ pieces.scores.u[0, :, 0] ** 2)
-    # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
-    assert isinstance(pieces.likelihood, CountLikelihood)
-    mu = pieces.likelihood.mean(pieces.eta)
-    fourth = pieces.w @ pieces.likelihood.excess_kurtosis(mu, **pieces.aux)[0]
-    z = float((x2 - df) / np.sqrt(2.0 * df + fourth))
+    likelihood, eta = pieces.likelihood, pieces.eta[0]
+    assert isinstance(likelihood, CountLikelihood)
+    mu = likelihood.mean(eta)
+    # Var (y - mu)^2 / V = 2 + kappa_4 / V^2, with 2 df for the sum of the twos
+    fourth = pieces.w @ likelihood.excess_kurtosis(mu, **pieces.aux)
+    # E (y - mu)^2 / V = 1 at every parameter, so that its covariance with the scores is d log V
+    V = likelihood.variance(mu, **pieces.aux)
+    slope = likelihood.variance_slope(mu, **pieces.aux) * likelihood.link.slope(
+        eta[:, 0]
+    )
+    unknown = hold_at_limits(fit.model, fit.solution).unknown
+    # V = mu + alpha mu^k: d log V / d log alpha = 1 - mu / V
+    over_alpha = [1.0 - mu / V] * len(unknown)
+    c = np.stack([slope / V, *over_alpha], -1)
+    z = (x2 - df) / _error_of_sum(pieces, unknown, 2.0 * df + fourth, c)
     name = f"Pearson chi2({format_number(df, 4)})"
-    pearson = normal_test(z, name)._replace(statistic=x2)
-    tests = [with_simulated_p(fit, pearson, partial(_pearson_ratio, df=df))]
-    if not fit.model.unknown:
+    pearson = normal_test(z, name)._replace(statistic=x2, how=", asymptotic")
+    tests = [pearson]
+    if not fit.model.unknown:  # replicates would keep an estimated parameter
+        tests = [with_simulated_p(fit, pearson, partial(_pearson_ratio, df=df))]
         z = float(dispersion_score(pieces)[0])
         score = normal_test(z, "score z")
         score = with_simulated_p(fit, score, lambda d: np.abs(dispersion_score(d)))
@@ -327,7 +340,8 @@ class ZerosDiagnostic(Diagnostic):
         pieces = fit.once(arrays_of_fit)
         zeros = float(pieces.w @ (pieces.y[0] == 0))
         surplus = float(zero_surplus(pieces)[0])
-        z = surplus / _zero_error(pieces)
+        unknown = hold_at_limits(fit.model, fit.solution).unknown
+        z = surplus / _zero_error(pieces, unknown)
         test = normal_test(z)
         if not fit.model.unknown:
             test = with_simulated_p(fit, test, lambda d: np.abs(zero_surplus(d)))
@@ -351,30 +365,42 @@ def zero_surplus(data_sets: FitArrays) -> Array:
     return ((data_sets.y == 0) - np.exp(_log_zero(data_sets))) @ data_sets.w
 
 
-def _zero_error(pieces: FitArrays) -> float:
-    """The standard error of `zero_surplus`: with p0 = P(Y = 0) and g the scores of a zero, Var = sum p0 (1 - p0) - c' I^-1 c,
-    c = sum p0 g, because the parameters are estimated."""
-    likelihood, eta, w = pieces.likelihood, pieces.eta[0], pieces.w
+def _zero_error(pieces: FitArrays, unknown: tuple[str, ...]) -> float:
+    """Return the standard error of `zero_surplus`: of a zero Var = p0 (1 - p0), and E 1(y = 0) u = p0 u(0), p0 = P(Y = 0)."""
     p0 = np.exp(_log_zero(pieces)[0])
-    g = likelihood.value_grad_hessian(np.zeros(len(eta)), eta, **pieces.aux).gradient
+    zero, eta = np.zeros(len(p0)), pieces.eta[0]
+    at_zero = pieces.likelihood.derivatives_over(
+        unknown, zero, eta, pieces.aux, None
+    ).gradient
+    variance = pieces.w @ (p0 * (1.0 - p0))
+    return _error_of_sum(pieces, unknown, variance, p0[:, None] * at_zero)
+
+
+def _error_of_sum(
+    pieces: FitArrays, unknown: tuple[str, ...], variance: float, c: Array
+) -> float:
+    """Return the standard error of a sum of statistics t_i of the rows at estimated parameters, with E t_i = 0 at the true ones.
+
+    Var = sum Var t_i - c' I^-1 c, c = sum E t_i u_i, where `variance` is the first term, and `c` (n, 1 + a) has the covariances with
+    the scores u_i over the linear predictor and the logs of the `unknown` nuisance parameters.
+    """
+    likelihood, eta, w = pieces.likelihood, pieces.eta[0], pieces.w
     Z = pieces.Z[:, 0]
-    c = np.r_[(w * p0 * g[:, 0]) @ Z, (w * p0) @ g[:, 1:]]
+    total = np.r_[(w * c[:, 0]) @ Z, w @ c[:, 1:]]
     # the expected information of nuisance parameters is the mean of products of scores of simulated responses; the observed
     # one may leave no variance
     rng = np.random.default_rng(0)
-    n_draws = 1
-    if likelihood.nuisance:
-        n_draws += 20_000 // len(eta)  # so that there are enough scores in all
-    products = np.zeros((len(eta), g.shape[1], g.shape[1] - 1))
-    for _ in range(n_draws):
+    n_draws = 1 + 20_000 // len(eta)  # so that there are enough scores in all
+    products = np.zeros((len(eta), 1 + len(unknown), len(unknown)))
+    for _ in range(n_draws if unknown else 0):
         y = likelihood.sample(rng, eta, **pieces.aux)
-        u = likelihood.value_grad_hessian(y, eta, **pieces.aux).gradient
+        u = likelihood.derivatives_over(unknown, y, eta, pieces.aux, None).gradient
         products += u[:, :, None] * u[:, None, 1:] / n_draws
     cross = (w[:, None] * Z).T @ products[:, 0]
     among = np.tensordot(w, products[:, 1:], 1)
     information = np.block([[pieces.hat[0][0], cross], [cross.T, among]])
-    variance = w @ (p0 * (1.0 - p0)) - c @ np.linalg.pinv(information) @ c
-    return float(np.sqrt(max(variance, 1e-12)))
+    explained = total @ np.linalg.pinv(information) @ total
+    return float(np.sqrt(max(variance - explained, 1e-12)))
 
 
 def _describe_gains(fit: Fit, *, more: bool) -> str:

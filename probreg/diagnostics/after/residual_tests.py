@@ -175,11 +175,18 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         else:
             e = quantile_residuals(fit, rows)
         require_variation(fit, e**2)
-        tests = [breusch_pagan(e, X)]
+        modelled = X[:, :0]
+        if design.owner is not None:
+            owner = design.owner[design.ungrouped]
+            modelled = X[:, owner >= likelihood.without_formulas.width]
+        tests = [breusch_pagan(e, X, modelled)]
         products = X.shape[1] * (X.shape[1] + 1) // 2
         if products * rows_per_product <= len(X):
             # products of indicators may be combinations of other columns
-            tests += [test for test in [white(e, X)] if test.df > tests[0].df]
+            tests += [test for test in [white(e, X, modelled)] if test.df > tests[0].df]
+        tests = [test for test in tests if test.df]
+        if not tests:
+            raise NotApplicable("the formula of the scale has all columns")
         findings = []
         robust = robust_errors(fit, "robust standard errors (HC3)")
         remedies = [_scale_formula(fit, X, e), robust]
@@ -214,9 +221,15 @@ def _scale_formula(fit: Fit, X: Array, e: Array) -> str:
 
 
 def breusch_pagan(
-    e: Array, Z: Array, name: str = "Breusch-Pagan (Koenker)"
+    e: Array,
+    Z: Array,
+    modelled: Array | None = None,
+    name: str = "Breusch-Pagan (Koenker)",
 ) -> HypothesisTest:
     """n R^2 of the regression of e^2 (n,) on columns Z (n, q), chi-square on rank [1 Z] - 1 (Koenker 1981).
+
+    If the scale has a formula, e^2 is uncorrelated with its columns `modelled` by the equations of maximum likelihood. The test
+    is then on the residuals of Z from these columns, with fewer degrees of freedom.
 
     >>> round(breusch_pagan(np.array([1.0, -1.0, 2.0, -3.0]), np.arange(4.0)[:, None]).statistic, 4)
     3.4105
@@ -226,16 +239,21 @@ def breusch_pagan(
     spread = Z.std(0)
     varies = spread > 1e-10 * np.sqrt((Z**2).mean(0))
     U = (Z - Z.mean(0))[:, varies] / spread[varies]
+    if modelled is not None:
+        known = orthonormal_basis(modelled - modelled.mean(0))
+        U = U - known @ (known.T @ U)
+        # columns of the formula leave rounding errors
+        U = U[:, np.linalg.norm(U, axis=0) > 1e-10 * np.sqrt(len(U))]
     basis = orthonormal_basis(U)
     explained = np.sum((basis.T @ v) ** 2)
     return chi2_test(float(explained / np.mean(v**2)), basis.shape[1], f"{name} ")
 
 
-def white(e: Array, X: Array) -> HypothesisTest:
+def white(e: Array, X: Array, modelled: Array | None = None) -> HypothesisTest:
     """Koenker's statistic on the columns, their squares and products (White 1980)."""
     Z = np.c_[np.ones(len(X)), X]
     i, j = np.triu_indices(Z.shape[1])
-    return breusch_pagan(e, Z[:, i] * Z[:, j], "White")
+    return breusch_pagan(e, Z[:, i] * Z[:, j], modelled, "White")
 
 
 @DIAGNOSTICS.register
