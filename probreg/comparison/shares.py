@@ -206,11 +206,8 @@ def _apply_rule(
     t = expm1(2 c s) / expm1(c) / 2 up to the middle and the mirror image beyond, so that a prior which determines everything within
     t of exp(-c) needs few nodes. Modes that are found are added to `known`.
     """
-    from scipy.interpolate import krogh_interpolate
-
     nodes, weights = np.polynomial.legendre.leggauss(n)
     total = np.zeros(())
-    n_nearest = 8  # known modes through which the start of a search is interpolated
     for half, ratio in enumerate(steep):
         c = max(ratio, 1e-3)
         # x from the end of this half to the middle
@@ -220,10 +217,8 @@ def _apply_rule(
             if half:
                 s, t = 1.0 - s, PathPoint(weight, 1.0 - weight)
             rate = 0.5 * c * np.exp(c * x) / np.expm1(c)
-            places = np.array([*known])
-            near = places[np.argsort(np.abs(places - s), kind="stable")[:n_nearest]]
-            start = krogh_interpolate(near, [known[v] for v in near], s)
-            mode = path.mode(start, t)
+            nearest = min(known, key=lambda place: abs(place - s))
+            mode = path.mode(known[nearest], t)
             if mode is None:
                 return None
             known[s] = mode.local.theta
