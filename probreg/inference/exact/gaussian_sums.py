@@ -423,10 +423,7 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowGram, Array, float]:
     F = np.asarray(moments.head.factor, dtype=float)
     # least squares of y on flat columns of the head, |F (A b - y)| over all b
     flat = F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray()
-    b = np.zeros(len(layout.flat))
-    y = np.append(-layout.centre[:h], 1.0)
-    if len(b):
-        b = np.linalg.lstsq(flat, F @ y)[0]
+    b = np.linalg.lstsq(flat, F @ np.append(-layout.centre[:h], 1.0))[0]
     all_flat = A[:, A.shape[1] - len(b) :] @ b
     last = -(layout.centre + all_flat)
     behind = csr_array(hstack([A[h:], csr_array(last[h:, None])]))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from scipy.special import rel_entr
 
 from probreg.arguments.scalars import (
     ArrayLike,
@@ -331,8 +332,6 @@ def _inverse_kl(q: float, most: float) -> float:
         p = 0.5 * (low + high)
         if p in (low, high):
             break
-        divergence = (q * np.log(q / p) if q > 0 else 0.0) + (
-            (1 - q) * np.log((1 - q) / (1 - p)) if q < 1 else 0.0
-        )
+        divergence = rel_entr(q, p) + rel_entr(1 - q, 1 - p)
         low, high = (p, high) if divergence <= most else (low, p)
     return high
