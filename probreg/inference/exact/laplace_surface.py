@@ -42,7 +42,7 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.modes.level_newton import ArrowRows, Inverse, Parts
 from probreg.inference.modes.maximise import maximise
-from probreg.inference.modes.newton import bfgs_passes, rough_start, sample_of_rows
+from probreg.inference.modes.newton import rough_start, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import Arrow, inverse_upper
 from probreg.model.model import Model
@@ -63,7 +63,6 @@ class LaplaceMode(NamedTuple):
     value: float  # log p(y | mode) + log p(others) - |u|^2 / 2
     gradient: Array  # over the integrated coordinates
     H: Arrow
-    tol: float
 
 
 class LaplaceSurface(EvidenceSurface):
@@ -117,8 +116,8 @@ class LaplaceSurface(EvidenceSurface):
         flat = slice(self._inner, reml._inner)
         corner = mode.H.T[self._inner :, self._inner :]
         root = inverse_upper(corner.T)
-        theta = np.append(mode.theta, np.zeros(len(root)))
-        self._last = mode._replace(theta=theta, tol=np.inf)  # a start of later searches
+        # a start of later searches, at no theta of this surface
+        self._last = mode._replace(theta=np.zeros(0))
         return mode.x[1][flat, 0], root
 
     def rotate_flat(self, Q: Array) -> None:
@@ -157,58 +156,44 @@ class LaplaceSurface(EvidenceSurface):
 
     # ---- the mode -----------------------------------------------------------------------------------------------------
 
-    def mode(self, theta: Array, *, rough: bool = False) -> LaplaceMode:
+    def mode(self, theta: Array) -> LaplaceMode:
         """The mode by Newton's method with step halving from the last mode; if this
-        fails, from a start by the response only. A rough mode is for weights only."""
+        fails, from a start by the response only."""
         max_numbers = 10**7  # numbers, 80 MB, of modes in memory
-        # in standard errors, before the last step squares it: log |H| is of first order in the error
-        tol = 1e-4 if rough else 1e-6
         before = self._kept.get(theta.tobytes(), self._last)
-        is_same = before is not None and np.array_equal(before.theta, theta)
-        if before is not None and is_same and before.tol <= tol:
+        if before is not None and np.array_equal(before.theta, theta):
             return before
         try:
-            mode = self._find_mode(theta, tol, before)
+            mode = self._find_mode(theta, before)
         except NoMode:
             if before is None:
                 raise
             # with the coefficients of another theta the predictors may overflow
-            mode = self._find_mode(theta, tol, None)
+            mode = self._find_mode(theta, None)
         self._last = mode
         numbers = mode.x[0].size + mode.H.numbers + self.model.design.n
         if (len(self._kept) + 1) * numbers <= max_numbers:
             self._kept[theta.tobytes()] = mode
         return mode
 
-    def _find_mode(
-        self, theta: Array, tol: float, before: LaplaceMode | None
-    ) -> LaplaceMode:
-        near = 0.2  # of sqrt(n) standard errors: closer to the mode the curvature hardly changes
+    def _find_mode(self, theta: Array, before: LaplaceMode | None) -> LaplaceMode:
+        # in standard errors, before the last step squares it: log |H| is of first order in the error
+        tol = 1e-6
         roots = self.layout.roots(theta[None, : len(self.groups.priors)])
         (G, K, _), k = self.layout.shape, self._inner
         a, c = self._start(roots, before)
         outer = self.given(theta)[:, None]
 
-        def evaluate(x: Array, curved: bool = True) -> LaplaceMode:
+        def evaluate(x: Array) -> LaplaceMode:
             parts = x[: G * K].reshape(G, K, 1), np.vstack([x[G * K :, None], outer])
             with np.errstate(over="ignore", invalid="ignore"):  # at steps too long
-                return self._at(theta, roots, parts, tol, curved=curved)
+                return self._at(theta, roots, parts)
 
         def newton_step(mode: LaplaceMode) -> tuple[Array, bool]:
             H, exact = self._curvature(mode)
             g = mode.gradient
             step = H.solve(g[: G * K].reshape(G, K, 1), g[G * K :, None])
             return np.concatenate([part.ravel() for part in step]), exact
-
-        def slope(x: Array) -> Array:
-            return evaluate(x, False).gradient
-
-        def refine(x: Array, mode: LaplaceMode, decrement: float) -> Array:
-            is_far = decrement >= near * np.sqrt(self.model.design.total)
-            if is_far or self.layout.by_group or not self.many_rows:
-                return x
-            T = self._curvature(mode)[0].T
-            return bfgs_passes(slope, x, mode.gradient, T @ T.T, tol)
 
         x = np.concatenate([a.ravel(), c[:k].ravel()])
         top = maximise(
@@ -218,7 +203,6 @@ class LaplaceSurface(EvidenceSurface):
             evaluate(x),
             tol=tol,
             max_steps=100,
-            refine=refine,
         )
         H, exact = self._curvature(top.point)
         if top.status is not Status.CONVERGED or not exact:
@@ -300,22 +284,14 @@ class LaplaceSurface(EvidenceSurface):
             layout.owners,
         )
 
-    def _sums(self, a: Array, c: Array, *, curved: bool) -> GroupedSums | DenseSums:
+    def _sums(self, a: Array, c: Array) -> GroupedSums | DenseSums:
         """The sums over the rows at coefficients of the columns."""
         if not self.layout.by_group:
-            return self.dense_rows.at(c, curved=curved)
+            return self.dense_rows.at(c)
         return GroupedSums(self._grouped_rows, self._grouped_rows.at(a, c))
 
-    def _at(
-        self,
-        theta: Array,
-        roots: ArrowRoots,
-        x: Parts,
-        tol: float = np.inf,
-        *,
-        curved: bool = True,
-    ) -> LaplaceMode:
-        rows = self._sums(*roots.map(x), curved=curved)
+    def _at(self, theta: Array, roots: ArrowRoots, x: Parts) -> LaplaceMode:
+        rows = self._sums(*roots.map(x))
         q = self._latent
         value = (
             rows.value
@@ -326,7 +302,7 @@ class LaplaceSurface(EvidenceSurface):
         lead, border = roots.map_back(a, c + self._prior_slopes(x[1])[0][:, None])
         border[:q] -= x[1][:q]
         gradient = np.concatenate([(lead - x[0]).ravel(), border[: self._inner, 0]])
-        return LaplaceMode(theta, roots, x, rows, value, gradient, None, tol)  # type: ignore[arg-type]
+        return LaplaceMode(theta, roots, x, rows, value, gradient, None)  # type: ignore[arg-type]
 
     def _curvature(self, mode: LaplaceMode) -> tuple[Arrow, bool]:
         """The factor of H and True; if rows are not concave, of H with the concave part of each, and False."""
@@ -494,13 +470,8 @@ class LaplaceSurface(EvidenceSurface):
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         return np.array(
-            [self._evidence(self.mode(t, rough=self.many_rows)) for t in theta]
+            [self._evidence(self.mode(t)) for t in theta]
         ) + log_prior_of_logs(theta, self.priors)
-
-    @property
-    def many_rows(self) -> bool:
-        """Whether a pass over the rows takes longer than the work on its sums."""
-        return self.model.design.count >= 20_000
 
     def starts(self) -> list[Array]:
         """The best of a few common scales around the balance of prior and data, at each
