@@ -4,6 +4,7 @@ A sum l(f) = sum_k c_k f(x_k) has, given the columns, the covariance sum_kl c_k 
 far from the covariance of independent rows: f(10) - f(10.1) of a smooth process is nearly known even if f(10) is not.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -60,14 +61,14 @@ class RowSums:
     def take(self, some: Any) -> Self:
         return type(self)(self.coefficients[some], self.rows[some])
 
-    def columns(self, basis: KernelBasis) -> Array:
-        """l_i(phi), (n, q)."""
-        phi = np.zeros((self.n, basis.size))
+    def columns(self, phi: Callable[[Array], Array], size: int) -> Array:
+        """l_i(phi), (n, size), of functions phi of rows."""
+        sums = np.zeros((self.n, size))
         for k, c in enumerate(self.coefficients.T):
             used = np.flatnonzero(c)
             if len(used):
-                phi[used] += c[used, None] * basis.phi(self.rows[used, k])
-        return phi
+                sums[used] += c[used, None] * phi(self.rows[used, k])
+        return sums
 
     def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
         """Return the residual variance and the variance of each sum, (n,) each, at tau = 1."""
@@ -90,7 +91,9 @@ class RowSums:
                             * c[active, m]
                             * value
                         )
-            explained[part] = np.square(self.take(part).columns(basis)).sum(1)
+            explained[part] = np.square(
+                self.take(part).columns(basis.phi, basis.size)
+            ).sum(1)
         left = total - explained
         left[np.abs(left) <= self.rounding(basis)] = 0.0
         return basis.left_over(left, total), total
@@ -188,7 +191,7 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
     if not len(off):
         return np.zeros((0, sums.n))
     points, M = off_sums.points()
-    phi = off_sums.columns(basis) / sd[off, None]
+    phi = off_sums.columns(basis.phi, basis.size) / sd[off, None]
     unit = sd[off]
     # G has at most 1e8 numbers, 0.8 GB
     max_rank = min(_MOST_RANK, max(10**8 // len(off), 1), len(off))

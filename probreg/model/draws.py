@@ -186,9 +186,12 @@ class DrawnProcess:
         """Draws (S, E) of weighted sums, minus their part from the columns of the design."""
         self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
         draws = np.empty((len(self.table), weights[0].shape[0]))
-        sum_columns = self._columns_of(sums)
+        sum_columns = sums.columns(self.basis.values, self.basis.size)
         for mine, node_basis, u in self._distinct_nodes:
-            mean = sums.columns(node_basis) @ u - sum_columns @ self.at_rows[mine]
+            mean = (
+                sums.columns(node_basis.phi, node_basis.size) @ u
+                - sum_columns @ self.at_rows[mine]
+            )
             covariances = [covariance_left(node_basis, sums, A) for A in weights]
             value, vector = np.linalg.eigh(sum(covariances))
             z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
@@ -200,9 +203,13 @@ class DrawnProcess:
 
     def mean_of_sums(self, sums: RowSums) -> Array:
         """The mean (n, m) over the atoms of sums, minus their part from the columns of the design."""
-        mean = -self._columns_of(sums) @ self.at_rows.mean(0)
+        mean = -sums.columns(self.basis.values, self.basis.size) @ self.at_rows.mean(0)
         for _, node_basis, u in self._distinct_nodes:
-            mean += sums.columns(node_basis) @ u.sum(0) / len(self.table)
+            mean += (
+                sums.columns(node_basis.phi, node_basis.size)
+                @ u.sum(0)
+                / len(self.table)
+            )
         return mean
 
     def joint(self, sums: RowSums, size: int, width: int, rng: Generator) -> LinearSums:
@@ -210,7 +217,7 @@ class DrawnProcess:
         from scipy.sparse import eye_array
 
         draws = self.sums(sums, rng)
-        sum_columns = self._columns_of(sums)
+        sum_columns = sums.columns(self.basis.values, self.basis.size)
         for part in np.array_split(np.arange(len(draws)), 1 + draws.size // 10**7):
             draws[part] -= sum_columns @ self.at_rows[part]
         return LinearSums(eye_array(sums.n, format="csr"), draws)
@@ -226,17 +233,8 @@ class DrawnProcess:
                 rng.standard_normal((len(mine), m, len(G)))
                 * self.amplitude[mine, None, None]
             )
-            draws[mine] = sums.columns(node_basis) @ u + (z @ G).mT
+            draws[mine] = sums.columns(node_basis.phi, node_basis.size) @ u + (z @ G).mT
         return draws
-
-    def _columns_of(self, sums: RowSums) -> Array:
-        """The sums of the columns of the design, (n, a)."""
-        columns = np.zeros((sums.n, self.basis.size))
-        for k, c in enumerate(sums.coefficients.T):
-            used = np.flatnonzero(c)
-            if len(used):
-                columns[used] += c[used, None] * self.basis.values(sums.rows[used, k])
-        return columns
 
     def _check_size(self, numbers: int) -> None:
         max_numbers = 10**8  # 0.8 GB of draws of sums

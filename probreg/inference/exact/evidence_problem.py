@@ -489,12 +489,10 @@ class EvidenceProblem:
 
     def _remedy_of_stop(self) -> str:
         """Return the remedy for a search that stopped before the maximum."""
-        likelihood = self.model.likelihood
-        assert isinstance(likelihood, SmoothLikelihood)  # in `scales_obstacle`
-        if likelihood.concave:
+        if self.likelihood.concave:
             return "Rescale columns and response to similar units, or give the scales priors"
         return (
-            f"With {likelihood.named} likelihood a random effect may have two posterior modes, and Laplace's method fails where one "
+            f"With {self.likelihood.named} likelihood a random effect may have two posterior modes, and Laplace's method fails where one "
             "vanishes. Leave out random slopes, or use method='nuts' with priors for the scales"
         )
 

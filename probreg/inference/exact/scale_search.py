@@ -30,6 +30,11 @@ class EvidenceMaximum(NamedTuple):
     rising: tuple[int, ...] = ()  # f increases without bound in these scales
 
 
+_STILL = 1e-8  # of a log: no change
+# of a decrement, in standard errors of the logs: below the first it is rounding of f, and below the second rounding may hide the last steps
+_ROUNDING, _NEAR = 1e-5, 0.01
+
+
 def maximise_log_scales(
     surface: Callable[[Array], EvidencePoint],
     theta: Array,
@@ -44,12 +49,6 @@ def maximise_log_scales(
     upper: Array | None = None,
     fixed: int | None = None,
     vanished: Array | None = None,
-    # of a log: no change
-    still: float = 1e-8,
-    # of a decrement, in standard errors of the logs: below `rounding` it is rounding of
-    # f, and below `near` rounding may hide the last steps
-    rounding: float = 1e-5,
-    near: float = 0.01,
 ) -> EvidenceMaximum:
     """Newton's method on the logs with step halving; a scale that goes to zero is
     removed, and returns if f increases with it.
@@ -87,7 +86,7 @@ def maximise_log_scales(
         decrement = float(np.sqrt(max(float(point.gradient @ step), 0.0)))
         # This close to the maximum each step squares the error: a decrement that no
         # longer decreases is rounding of the surface.
-        if convex and (decrement < tol or before <= decrement < rounding):
+        if convex and (decrement < tol or before <= decrement < _ROUNDING):
             # A pruned scale returns if the evidence increases with it: d f / d log tau_k > 0.
             up = theta + np.log(HELD) * vanished
             ended = not vanished.any()
@@ -105,11 +104,11 @@ def maximise_log_scales(
         step = step / max(1.0, float(np.abs(step).max()) / 2.0)
         theta, point = _rise(surface, theta, step, point)
         move = theta - before_step[0]
-        if float(np.abs(move).max()) < still:
+        if float(np.abs(move).max()) < _STILL:
             # no step increases f beyond rounding: this is the maximum only if the
             # gradient agrees, or if f jumps and has increased
-            ended = decrement < near or (
-                jumps and float(np.abs(theta - start).max()) > still
+            ended = decrement < _NEAR or (
+                jumps and float(np.abs(theta - start).max()) > _STILL
             )
             step = no_step
             break
