@@ -1,6 +1,7 @@
 """The smooth functions of a fit: their degrees of freedom, values at points, and confidence bands.
 
-f(x) = C(x) beta_b with C the columns of the function. Given the scales, beta_b ~ N(b, V_bb), so that f ~ N(C b, C V_bb C').
+f(x) = C(x) beta_b with C the columns of the function. With beta_b ~ N(b, V_bb), f ~ N(C b, C V_bb C'), where V_bb includes the
+uncertainty of estimated scales.
 A pointwise band contains each f(x) with probability `prob`; a simultaneous band contains all of them at once. Its half-width is
 c sd(x), with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & Carroll 2003, section 6.5).
 """
@@ -284,7 +285,10 @@ def _compute_band(
     left_out = np.einsum("nr,m,km->knrm", root, scale[0], contrasts)
     left_out = left_out.reshape(len(contrasts), len(C), -1)
     band = _of_normal(solution, function.at, C, contrasts, prob, left_out, rng)
-    return band, "normal, given the scales"
+    law = "normal" if solution.df is None else "Student-t"
+    if solution.conditional is None:
+        return band, f"{law}, given the scales"
+    return band, f"{law}, with the uncertainty of the scales"
 
 
 def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Array:

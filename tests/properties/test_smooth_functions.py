@@ -646,3 +646,16 @@ def test_what_is_pruned_of_a_function_leaves_its_line(terms: str, pruned: str) -
     assert ("s(x)[line]" in fit.coef["coef"].values) == ("bends" in said)
     if "bends" in said:
         assert abs(fit.coef.sel(coef="s(x)[line]")) > 0.1
+
+
+def test_a_band_states_whether_it_includes_the_uncertainty_of_the_scales():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(size=80)
+    y = np.sin(6 * x) + 0.5 * rng.normal(size=80)
+    reml = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": y}))
+    fixed = pr.fit(reml.model)
+    kinds = [fit.smooth("s(x)").attrs["kind"] for fit in (reml, fixed)]
+    assert ["uncertainty" in kind for kind in kinds] == [True, False]
+    sd = [fit.smooth("s(x)")["sd"].values for fit in (reml, fixed)]
+    assert (sd[0] > sd[1] * (1 - 1e-9)).all()
+    assert not np.allclose(*sd, rtol=1e-3)
