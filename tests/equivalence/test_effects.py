@@ -575,3 +575,12 @@ def test_a_new_group_of_a_mode_without_errors_has_an_estimate():
     # E exp(b) = exp(s^2 / 2) of b ~ N(0, s^2), from 4,000 draws
     assert row["estimate"] == pytest.approx(typical * np.exp(0.3**2 / 2), rel=0.03)
     assert row[["std_error", "lower", "upper"]].isna().all()
+
+
+@pytest.mark.parametrize("method", ["closed_form", "conjugate"])
+@pytest.mark.parametrize("measure", ["ratio", "odds_ratio"])
+def test_ratios_of_negative_averages_are_refused(method, measure):
+    table = {"f": ["a"] * 20 + ["b"] * 20, "y": [1.0, 1.1] * 10 + [-1.0, -1.1] * 10}
+    fit = pr.fit(pr.Model.from_formula("y ~ f", table), method, seed=1)
+    with pytest.raises(pr.Incompatible, match="use measure='difference'"):
+        pr.comparisons(fit, "f", measure=measure)

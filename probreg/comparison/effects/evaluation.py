@@ -20,7 +20,7 @@ from probreg.comparison.effects.averages import (
 )
 from probreg.comparison.effects.scenarios import Population
 from probreg.comparison.hypotheses.restricted import is_unidentified
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.errors import DataError, Incompatible, NotConverged, Remedy
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, has_tests
 from probreg.fits.prediction import closed_error, parameter_draws
@@ -46,6 +46,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 from probreg.inference.uncertainty.multiplicity import adjust_tests, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.likelihoods.quantities import RowQuantity, depends_on_predictors
+from probreg.system.terminal import format_number
 
 Array = np.ndarray
 Residual = Callable[[Target, slice], Sequence[Array]]
@@ -259,7 +260,7 @@ class Evaluation:
         size = np.zeros(())
         for sign, target in effect.terms:
             a, g, h = average(target, groups, solution.beta, aux)
-            z = link.forward(a)
+            z = _forward(link, a)
             slope = link.slope(z)
             value = value + sign * z
             gradient = gradient + sign * g / slope[..., None]
@@ -517,5 +518,19 @@ class Evaluation:
 
 def _contrast(link: Link, means: list[Array]) -> Array:
     """Return the average on the scale of the link, or the second average minus the first."""
-    z = [link.forward(mean) for mean in means]
+    z = [_forward(link, mean) for mean in means]
     return z[0] if len(z) == 1 else z[1] - z[0]
+
+
+def _forward(link: Link, averages: Array) -> Array:
+    """Return the averages on the scale of the link; Incompatible outside its domain, where a ratio is undefined."""
+    with np.errstate(invalid="ignore"):
+        z = link.forward(averages)
+    outside = np.isnan(z) & ~np.isnan(averages)
+    if outside.any():
+        value = format_number(float(averages[outside][0]))
+        raise Incompatible(
+            f"an average is {value}, and has no {link.name} for a ratio: use measure='difference'",
+            remedy=Remedy("measure", "difference"),
+        )
+    return z
