@@ -41,6 +41,7 @@ from probreg.linalg.factors import (
     root_of_pseudo_inverse as root_of_pseudo_inverse,
     root_of_square as root_of_square,
     solve_upper as solve_upper,
+    symmetric_root as symmetric_root,
     triangular as triangular,
     triangular_log_det as triangular_log_det,
     unit_diagonal as unit_diagonal,

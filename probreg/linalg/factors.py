@@ -274,6 +274,16 @@ def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
     return np.zeros((len(H), 1))
 
 
+def symmetric_root(M: Array) -> Array:
+    """Return S (..., k, k) with S S' = M, positive semidefinite up to rounding, by its eigenvectors.
+
+    >>> symmetric_root(np.diag([4.0, 9.0])).tolist()
+    [[2.0, 0.0], [0.0, 3.0]]
+    """
+    value, vector = np.linalg.eigh(M)
+    return np.asarray(vector * np.sqrt(np.maximum(value, 0.0))[..., None, :])
+
+
 def root_of_square(M: Array) -> Array:
     """Return S (k, r) with S S' = M, positive semidefinite. Eigenvalues that rounding makes 0 or negative are left out."""
     scaled, d = unit_diagonal(M)

@@ -21,6 +21,7 @@ from probreg.data import Design
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.anchored import AnchoredBasis, RowValues
 from probreg.kernels.sums import RowSums, covariance_left, root_left
+from probreg.linalg import symmetric_root
 from probreg.model.group_effects import LinearSums, inputs_of, weigh_sums
 from probreg.model.model import Model
 from probreg.model.term_priors import hyper_at, hyper_names
@@ -193,11 +194,9 @@ class DrawnProcess:
                 - sum_columns @ self.at_rows[mine]
             )
             covariances = [covariance_left(node_basis, sums, A) for A in weights]
-            value, vector = np.linalg.eigh(sum(covariances))
-            z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
-                np.maximum(value, 0.0)
-            )
-            noise = self.amplitude[mine, None] * (z @ vector.T)
+            root = symmetric_root(np.asarray(sum(covariances)))
+            z = rng.standard_normal((len(mine), len(root)))
+            noise = self.amplitude[mine, None] * (z @ root.T)
             draws[mine] = weigh_sums(weights, mean) + noise
         return draws
 

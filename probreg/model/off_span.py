@@ -24,6 +24,7 @@ from probreg.errors import Incompatible
 from probreg.kernels import KernelBasis
 from probreg.kernels.spectral import SineBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
+from probreg.linalg import symmetric_root
 from probreg.model.draws import DrawnProcess
 from probreg.model.group_effects import (
     GroupEffects,
@@ -96,8 +97,7 @@ class ResidualProcess:
         self, sums: RowSums, weights: list[Any], size: int, rng: Generator
     ) -> Array | float:
         """Draws (S, E) of weighted sums."""
-        value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
-        root = vector * np.sqrt(np.maximum(value, 0.0))
+        root = symmetric_root(self._of_weighted(sums, weights))
         draws = normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
         if self.scale is None:
             return draws

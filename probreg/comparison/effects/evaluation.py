@@ -46,6 +46,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 from probreg.inference.uncertainty.multiplicity import adjust_tests, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.likelihoods.quantities import RowQuantity, depends_on_predictors
+from probreg.linalg import symmetric_root
 from probreg.system.terminal import format_number
 
 Array = np.ndarray
@@ -491,10 +492,9 @@ class Evaluation:
         """Return draws z (S, R) on the scale of the link and as shown. For sampled rows their sampling error is added: the normal limit
         of the Bayesian bootstrap of the averages."""
         if rows is not None:
-            value, vector = np.linalg.eigh(rows.covariance())
-            root = vector * np.sqrt(np.where(value > 0.0, value, 0.0))
+            root = symmetric_root(rows.covariance())
             rng = np.random.default_rng([self.fit.seed, 8])
-            z = z + rng.standard_normal((len(z), len(value))) @ root.T
+            z = z + rng.standard_normal(z.shape) @ root.T
         return z, self.scale.back.inverse(z)
 
     def _averages(

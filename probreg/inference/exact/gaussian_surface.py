@@ -52,6 +52,7 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
+from probreg.linalg import symmetric_root
 from probreg.model.model import Model
 from probreg.special import LOG_2PI, differentiate
 
@@ -292,7 +293,7 @@ class GaussianSurface(EvidenceSurface):
         between = frame.from_raw((np.sqrt(weight)[:, None] * (mean - centre)).T)
         low = _compress_columns(np.hstack([low, between]))
         covariance = sums.covariance(
-            _roots_of(np.asarray(spread)), low, float(np.sqrt(weight @ sigma**2))
+            symmetric_root(np.asarray(spread)), low, float(np.sqrt(weight @ sigma**2))
         )
         beta = mean[chosen] + frame.to_raw(deviation).T
         return NodeMixture(beta, centre, covariance, mean, np.sqrt(variance))
@@ -305,16 +306,9 @@ def _compress_columns(W: Array) -> Array:
     if W.shape[1] <= 64:
         return W
     if W.shape[1] >= len(W):
-        value, vector = np.linalg.eigh(W @ W.T)
-        return vector * np.sqrt(np.maximum(value, 0.0))
+        return symmetric_root(W @ W.T)
     value, vector = np.linalg.eigh(W.T @ W)
     return W @ vector[:, value > smallest * value[-1]]
-
-
-def _roots_of(spread: Array) -> Array:
-    """A root of each of G covariances (K, K), which may be singular."""
-    value, vector = np.linalg.eigh(spread)
-    return vector * np.sqrt(np.maximum(value, 0.0))[:, None]
 
 
 class QuadratureSurface(LaplaceSurface):

@@ -25,6 +25,7 @@ from probreg.inference.modes.closed_form import (
     require_full_rank,
 )
 from probreg.inference.obstacles import unsupported_kinds
+from probreg.inference.sampling.importance import weighted_moments
 from probreg.inference.status import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.linalg import merge, solve_upper, triangular_log_det
@@ -121,7 +122,7 @@ class Quadrature(Method):
         inner = np.diag((weight * sigma**2) @ (1.0 / w)) + spread.T @ spread
         # rows r with sum of r r' the covariance
         root = density.to_beta(np.linalg.cholesky(inner).T)
-        m_sigma = float(weight @ sigma)
+        m_sigma, sd_sigma = weighted_moments(sigma, weight)
         stats = {"n": moments.weight, "rss": moments.rss}
         if model.joint.informative.all() and model.noise_prior.proper:
             stats["log_evidence"] = log_evidence
@@ -141,9 +142,7 @@ class Quadrature(Method):
             aux={model.noise_scale: m_sigma},
             draws=Draws(
                 self._draw(density, rng, u, model.noise_scale),
-                aux_sd={
-                    model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))
-                },
+                aux_sd={model.noise_scale: sd_sigma},
                 marginals=marginals,
             ),
             stats=stats,

@@ -37,7 +37,13 @@ from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.likelihoods.base import ValueGradHessian
-from probreg.linalg import root_of_curvature, root_of_square, row_blocks, weighted_gram
+from probreg.linalg import (
+    root_of_curvature,
+    root_of_square,
+    row_blocks,
+    symmetric_root,
+    weighted_gram,
+)
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
 from probreg.model.model import Model, prior_derivatives
 
@@ -519,8 +525,7 @@ class RowDerivatives:
         scores = self.scores.copy()
         W = self.curves
         # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = 1 + W B diag(((1 - v)^-power - 1) / v) B', B = L Q.
-        value, Q = np.linalg.eigh(self.spread(root))
-        L = Q * np.sqrt(np.maximum(value, 0.0))[:, None]
+        L = symmetric_root(self.spread(root))
         value, Q = np.linalg.eigh(L.mT @ W @ L)
         B = L @ Q
         bad = np.flatnonzero(1.0 - value[:, -1] < smallest)
