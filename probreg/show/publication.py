@@ -349,14 +349,14 @@ def _check_new_labels(columns: Sequence[_FitColumn], names: Mapping[str, Any]) -
         if not isinstance(new, str):
             raise DataError(f"rename: the label of {old!r} is text, got {new!r}")
     old_of: dict[str, str] = {}
-    for label in dict.fromkeys(
-        label for c in columns for label in (*c.rows, *c.smooths)
-    ):
-        other = old_of.setdefault(_rename_label(label, names), label)
-        if other != label:
-            raise DataError(
-                f"rename: {other!r} and {label!r} would have the same label, {_rename_label(label, names)!r}"
-            )
+    for c in columns:
+        for label in (*c.rows, *c.smooths):
+            new = _rename_label(label, names)
+            other = old_of.setdefault(new, label)
+            if other != label:
+                raise DataError(
+                    f"rename: {other!r} and {label!r} would have the same label, {new!r}"
+                )
 
 
 def _select_labels(columns: Sequence[_FitColumn], keep: list[str]) -> list[str]:

@@ -251,10 +251,7 @@ class Classifier(ClassifierMixin, ModelEstimator):
         self.fit_ = self._fit_rows(X, y, weights, response)
         coef = self._coefficients_by_outcome()
         coef = (coef[:, None] if coef.ndim == 1 else coef).T  # (outcomes, coefficients)
-        if self.fit_intercept:
-            self.intercept_ = coef[:, 0]
-        else:
-            self.intercept_ = np.zeros(len(coef))
+        self.intercept_ = coef[:, 0] if self.fit_intercept else np.zeros(len(coef))
         self.coef_ = coef[:, int(self.fit_intercept) :]
         return self
 
@@ -486,10 +483,7 @@ class Regressor(RegressorMixin, ModelEstimator):
             X, y, self._read_weights(sample_weight, len(X)), response
         )
         coef = self._coefficients_by_outcome()
-        if self.fit_intercept:
-            self.intercept_ = float(coef[0])
-        else:
-            self.intercept_ = 0.0
+        self.intercept_ = float(coef[0]) if self.fit_intercept else 0.0
         self.coef_ = coef[int(self.fit_intercept) :]
         return self
 

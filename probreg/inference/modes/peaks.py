@@ -27,6 +27,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.priors import Flat
+from probreg.special import softmax
 from probreg.system.terminal import percent
 
 SHARE = 0.01  # a mode with more probability than this shifts a 95 % interval if it is omitted
@@ -125,7 +126,7 @@ def find_peaks(model: Model, name: str, **options: Any) -> list[Peak]:
 def probability_shares(peaks: Sequence[Peak]) -> Array:
     """Return the probability of each mode by Laplace's approximation, with sum one."""
     log_mass = np.array([p.log_mass for p in peaks])
-    return np.exp(log_mass - np.logaddexp.reduce(log_mass))
+    return softmax(log_mass)
 
 
 @one_blas_thread()

@@ -44,6 +44,7 @@ from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments, sample_of
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, Prior, SmoothPrior
+from probreg.special import softmax
 from probreg.system.terminal import few_names, percent
 
 
@@ -351,7 +352,7 @@ class Importance(Method):
                 log_w, _ = smooth_weights(log_p - np.concatenate(log_q))
                 weight = np.zeros(len(log_w))
                 if np.isfinite(log_w.max()):
-                    weight = np.exp(log_w - np.logaddexp.reduce(log_w))
+                    weight = softmax(log_w)
                 count = end - before
                 components_new = []
                 if stretch is not None:
