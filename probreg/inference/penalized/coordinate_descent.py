@@ -135,7 +135,7 @@ class Lasso:
                 r[J] = minimise(
                     gram.among(J),
                     self.c[J],
-                    penalty if len(J) == len(r) else penalty.among(J),
+                    penalty.among(J),
                     r[J],
                     tol=0.5 * tol * sigma,
                 )[0]
