@@ -27,7 +27,6 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
 from probreg.priors import Flat
-from probreg.special import softmax
 from probreg.system.terminal import percent
 
 SHARE = 0.01  # a mode with more probability than this shifts a 95 % interval if it is omitted
@@ -124,9 +123,14 @@ def find_peaks(model: Model, name: str, **options: Any) -> list[Peak]:
 
 
 def probability_shares(peaks: Sequence[Peak]) -> Array:
-    """Return the probability of each mode by Laplace's approximation, with sum one."""
+    """Return the probability of each mode by Laplace's approximation, with sum one.
+
+    >>> probability_shares([]).tolist()
+    []
+    """
     log_mass = np.array([p.log_mass for p in peaks])
-    return softmax(log_mass)
+    # softmax of SciPy does not take an empty list of modes
+    return np.exp(log_mass - np.logaddexp.reduce(log_mass))
 
 
 @one_blas_thread()
