@@ -301,3 +301,9 @@ def test_splines_of_one_column_are_those_of_mgcv(bs, edf, fitted) -> None:
     assert 1.0 + fit.smooths["edf"].iloc[0] == pytest.approx(edf, abs=1e-6)
     found = fit.predict(data)["mean"].values[[0, 9, 19]]
     np.testing.assert_allclose(found, fitted, rtol=1e-6)
+
+
+def test_a_process_with_one_stated_scale_lists_the_priors_of_both() -> None:
+    prior = {"gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(1.0))}
+    told = unfolded(model_of("gp(x)", prior=prior))[1]
+    assert "amplitude ~ HalfNormal(1), length ~ Reference() on gp(x)" in told

@@ -368,3 +368,14 @@ def test_clusters_have_the_factor_of_r() -> None:
         fit = pr.ols("count ~ x", data, weights=given)
         V = fit.covariance("cluster", groups=data["g"], small_sample="groups")
         np.testing.assert_allclose(np.sqrt(np.diagonal(V)), errors, rtol=1e-9)
+
+
+def test_the_dispersion_is_for_nuisance_parameters_at_their_estimates() -> None:
+    likelihood = pr.NegativeBinomial(variance="nb1")
+    data = {"x": SMALL["x"], "y": np.square(SMALL["count"])}
+    model = pr.Model.from_formula("y ~ x", data, likelihood=likelihood)
+    fit = pr.fit(model)
+    fixed = pr.fit(model.with_aux(alpha=fit.aux["alpha"]))
+    V, expected = fit.covariance("dispersion"), fixed.covariance("dispersion")
+    np.testing.assert_allclose(V, expected, rtol=1e-6)
+    assert V.attrs["df"] == expected.attrs["df"] == 14
