@@ -191,8 +191,9 @@ class Fitted:
         """Return the name of the method, after evidence if it found the scales; with effects by group the name of the criterion, such as REML."""
         scales = self.solution.effect_scales
         if scales is None:
-            is_found = self.solution.stats.get("ratios_found", 0.0) > 0.0
-            return "evidence, " * is_found + self.method.name
+            if self.solution.stats.get("ratios_found", 0.0) > 0.0:
+                return f"evidence, {self.method.name}"
+            return self.method.name
         criterion = scales.criterion
         if not scales.plain:
             return f"posterior mode of the scales by evidence, which is not {criterion}"
