@@ -159,7 +159,13 @@ def count_dispersion(fit: Fit) -> Dispersion:
     # V = mu + alpha mu^k: d log V / d log alpha = 1 - mu / V
     over_alpha = [1.0 - mu / V] * len(unknown)
     c = np.stack([slope / V, *over_alpha], -1)
-    z = (x2 - df) / _error_of_sum(pieces, unknown, 2.0 * df + fourth, c)
+    variance = 2.0 * df + fourth
+    error = _error_of_sum(pieces, unknown, variance, c)
+    # to first order few rows may leave no variance beside an estimated parameter: take a tenth of it at least
+    error = max(error, float(np.sqrt(0.1 * variance)))
+    # the log of the ratio is nearer to a normal distribution
+    with np.errstate(divide="ignore"):  # residuals of 0
+        z = float(df * np.log(x2 / df) / error)
     name = f"Pearson chi2({format_number(df, 4)})"
     pearson = normal_test(z, name)._replace(statistic=x2, how=", asymptotic")
     tests = [pearson]
