@@ -43,11 +43,11 @@ log_peak: Any = None
 
 
 # from this |r|^p the continued fraction has all digits
-FAR = 4.0
+_FAR_POWER = 4.0
 
 
 def _far_rate(x: Any, u: Any, p: float) -> Any:
-    """f(x) / P(Y > x) where u = x^p >= FAR, by the continued fraction of the incomplete gamma function."""
+    """f(x) / P(Y > x) where u = x^p >= _FAR_POWER, by the continued fraction of the incomplete gamma function."""
     fraction = u
     for k in range(80, 0, -1):
         fraction = u + (k - 1.0 / p) / (1.0 + k / fraction)
@@ -58,7 +58,7 @@ def _upper_tail(x: float) -> tuple[float, float]:
     """log P(Y > x) and f(x) / P(Y > x), x >= 0, near 0 by the series of the incomplete gamma function."""
     u = x**exponent
     log_f = log_peak - u
-    if u < FAR:
+    if u < _FAR_POWER:
         term = 1.0
         total = 1.0
         divisor = 1.0 / exponent + 1.0
@@ -185,7 +185,7 @@ class PowerNoise(LocationScaleLikelihood):
             near = np.log(self.standard_cdf(r))
             u = np.abs(r) ** self.p
             far = self._log_constant - u - np.log(_far_rate(-r, u, self.p))
-        return np.where((r < 0.0) & (u >= FAR) & np.isfinite(u), far, near)
+        return np.where((r < 0.0) & (u >= _FAR_POWER) & np.isfinite(u), far, near)
 
     def standard_sample(self, rng: Generator, shape: Shape) -> Array:
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)

@@ -30,9 +30,11 @@ class EvidenceMaximum(NamedTuple):
     rising: tuple[int, ...] = ()  # f increases without bound in these scales
 
 
-_STILL = 1e-8  # of a log: no change
-# of a decrement, in standard errors of the logs: below the first it is rounding of f, and below the second rounding may hide the last steps
-_ROUNDING, _NEAR = 1e-5, 0.01
+_NO_CHANGE = 1e-8  # of a log: no change
+# of a decrement, in standard errors of the logs: a smaller one is rounding of f
+_ROUNDING_OF_DECREMENT = 1e-5
+# of a decrement: below it rounding may hide the last steps
+_NEAR_MAXIMUM = 0.01
 
 
 def maximise_log_scales(
@@ -86,7 +88,7 @@ def maximise_log_scales(
         decrement = float(np.sqrt(max(float(point.gradient @ step), 0.0)))
         # This close to the maximum each step squares the error: a decrement that no
         # longer decreases is rounding of the surface.
-        if convex and (decrement < tol or before <= decrement < _ROUNDING):
+        if convex and (decrement < tol or before <= decrement < _ROUNDING_OF_DECREMENT):
             # A pruned scale returns if the evidence increases with it: d f / d log tau_k > 0.
             up = theta + np.log(HELD) * vanished
             ended = not vanished.any()
@@ -104,11 +106,11 @@ def maximise_log_scales(
         step = step / max(1.0, float(np.abs(step).max()) / 2.0)
         theta, point = _rise(surface, theta, step, point)
         move = theta - before_step[0]
-        if float(np.abs(move).max()) < _STILL:
+        if float(np.abs(move).max()) < _NO_CHANGE:
             # no step increases f beyond rounding: this is the maximum only if the
             # gradient agrees, or if f jumps and has increased
-            ended = decrement < _NEAR or (
-                jumps and float(np.abs(theta - start).max()) > _STILL
+            ended = decrement < _NEAR_MAXIMUM or (
+                jumps and float(np.abs(theta - start).max()) > _NO_CHANGE
             )
             step = no_step
             break
