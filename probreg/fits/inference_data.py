@@ -105,11 +105,34 @@ def label_rows(
 
 def label_coefficients(model: Model, beta: Array) -> Any:
     """Return coefficients (p,) or (p, outcomes) as a DataArray."""
+    return labelled_numbers(
+        {"beta": (coefficient_dims(model), beta)}, model_coordinates(model)
+    )["beta"]
+
+
+def labelled_numbers(
+    variables: Mapping[str, Any], labels: Mapping[str, list[str]]
+) -> Any:
+    """Return xr.Dataset(variables, labels), of pairs of dimensions and NumPy arrays, or of DataArrays.
+
+    xarray checks whether each value is a dask array, and imports dask for the check if it is installed, which takes 0.15 s.
+    NumPy arrays with an index that is made in advance avoid this check.
+    """
+    import pandas as pd
     import xarray as xr
 
-    return xr.DataArray(
-        beta, model_coordinates(model), coefficient_dims(model), name="beta"
-    )
+    coords = xr.Coordinates()
+    for dim, names in labels.items():
+        index = xr.indexes.PandasIndex(
+            pd.Index(names), dim, coord_dtype=np.asarray(names).dtype
+        )
+        coords = coords.assign(xr.Coordinates.from_xindex(index))
+    plain = {}
+    for name, v in variables.items():
+        if not isinstance(v, xr.DataArray):
+            v = xr.Variable(v[0], np.asarray(v[1]), fastpath=True)
+        plain[name] = v
+    return xr.Dataset(plain, coords)
 
 
 def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
@@ -241,8 +264,6 @@ def _weighting_attributes(weight: Array | None) -> dict[str, str]:
 
 def estimate_group(model: Model, solution: Solution) -> Any:
     """Return beta, its standard error (nan if there is none) and the auxiliary parameters."""
-    import xarray as xr
-
     dims = coefficient_dims(model)
     estimate = reported_estimate(model, solution)
     variables: dict[str, Any] = {
@@ -255,7 +276,7 @@ def estimate_group(model: Model, solution: Solution) -> Any:
         variables[f"{name}_std_error"] = ((), sd)
     if has_effects(model):
         variables |= spread_variables(model, solution)
-    return xr.Dataset(variables, model_coordinates(model))
+    return labelled_numbers(variables, model_coordinates(model))
 
 
 def labelled_tree(
