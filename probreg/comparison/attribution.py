@@ -15,6 +15,7 @@ from probreg.comparison.differences import (
     Cause,
     FitPair,
     SpecificCause,
+    fixed_by_user,
     has_monte_carlo_error,
     summary,
 )
@@ -307,11 +308,10 @@ def explain_fits(pair: FitPair, tol: float) -> Explanation:
     chance_known = True
     shares: dict[SpecificCause, Step] | None = None
     if not reason:
-        by_evidence = {*a.solution.hyper, *b.solution.hyper}
-        for fit in pair.fits:
-            by_evidence -= fit.model.fixed.keys() - fit.solution.hyper.keys()
+        from_evidence = {*a.solution.hyper, *b.solution.hyper}
+        from_evidence -= {*fixed_by_user(a), *fixed_by_user(b)}
         path = PriorPath.between(
-            a.model, b.model, changing_groups(a, b), aux, by_evidence
+            a.model, b.model, changing_groups(a, b), aux, from_evidence
         )
         ends = [
             np.append(

@@ -98,11 +98,7 @@ class FitPair:
             differs[Cause.LIKELIHOOD] = ""
         if not same_prior(base, fit):
             differs[Cause.PRIOR] = ""
-        # values that the evidence found are fixed in the model, but not by the user
-        fixed_a, fixed_b = (
-            {k: v for k, v in m.fixed.items() if k not in f.solution.hyper}
-            for m, f in ((a, base), (b, fit))
-        )
+        fixed_a, fixed_b = fixed_by_user(base), fixed_by_user(fit)
         for name in a.likelihood.nuisance:
             if a.likelihood == b.likelihood and fixed_a.get(name) != fixed_b.get(name):
                 differs.setdefault(Cause.FIXED_PARAMETER, name)
@@ -184,6 +180,12 @@ def _terms_by_cause(
             and differing.intersection(term.columns)
         ],
     }
+
+
+def fixed_by_user(fit: Fit) -> dict[str, float]:
+    """Return the nuisance parameters with a value from the user; the model of a fit has values from the evidence too."""
+    fixed = fit.stated_model.fixed.items()
+    return {name: v for name, v in fixed if name not in fit.solution.hyper}
 
 
 def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, str]:

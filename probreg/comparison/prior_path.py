@@ -143,10 +143,10 @@ class PriorPath:
         b: Model,
         groups: Mapping[str, tuple[int, ...]],
         params: tuple[str, ...],
-        found: Collection[str] = (),
+        from_evidence: Collection[str] = (),
     ) -> "PriorPath":
-        """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table,
-        `found` those that a side fixes at the maximum of the evidence."""
+        """The path between two models. `groups` maps names to sets of columns, and `params` are the nuisance parameters of the table. The
+        parameters `from_evidence` have a value at the maximum of the evidence in one of the models."""
         rows = a if a.design.has_rows else b
         likelihood = rows.likelihood
         p, m = rows.shape
@@ -182,7 +182,7 @@ class PriorPath:
                 ]
                 held[name] = first, second
                 held_by = Cause.FIXED_PARAMETER
-                if name in found:
+                if name in from_evidence:
                     held_by = Cause.FOUND_PARAMETER
                 causes.append(SpecificCause(held_by, name))
             elif a.aux_prior(name) != b.aux_prior(name):

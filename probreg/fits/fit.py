@@ -262,7 +262,9 @@ class Fit(FitStatistics, NamesPeers):
                 reported_words(self.model, self.method, self.solution),
             )
         spread = self._spread_of(kind, groups, data, lags, small_sample)
-        return covariance_array(self.model, self._reported(spread), spread.words)
+        return covariance_array(
+            self.model, self._reported_covariance(spread), spread.words
+        )
 
     def spread(
         self,
@@ -333,11 +335,10 @@ class Fit(FitStatistics, NamesPeers):
         )
         return covariance_of_kind(self.model, self.solution, kind, settings)
 
-    def _reported_covariance(self) -> Any:
-        return reported_covariance(self.model, self.solution, self.solution.covariance)
-
-    def _reported(self, spread: "Spread") -> Any:
-        return reported_covariance(self.model, self.solution, spread.matrix)
+    def _reported_covariance(self, spread: "Spread | None" = None) -> Any:
+        """Return the covariance of the reported coefficients, by default the fit's own."""
+        V = self.solution.covariance if spread is None else spread.matrix
+        return reported_covariance(self.model, self.solution, V)
 
     # ---- intervals -------------------------------------------------------------------------------------------------
 
@@ -404,7 +405,9 @@ class Fit(FitStatistics, NamesPeers):
 
         if isinstance(covariance, str):
             spread = self._spread_of(covariance, None, None, None)
-            return GivenCovariance(self._reported(spread), spread.words, spread.matrix)
+            return GivenCovariance(
+                self._reported_covariance(spread), spread.words, spread.matrix
+            )
         check_estimator(self.method, "sandwich")
         values = covariance_values(self.model, covariance)
         matrix = None
@@ -466,7 +469,7 @@ class Fit(FitStatistics, NamesPeers):
         kind : str, optional
             Kind of the intervals, as in `interval`.
         covariance : str or DataArray, optional
-            The source of standard errors and intervals, as in `interval`; nuisance parameters have their own where it is not of these.
+            The source of standard errors and intervals, as in `interval`; nuisance parameters that it does not cover keep those of the fit.
         exp : bool
             Whether to exponentiate coefficients and interval ends into odds ratios (logit link), rate ratios (log link of counts),
             ratios of means or medians (other log links), and ratios (several parameters with formulas).

@@ -188,7 +188,7 @@ class Fitted:
 
     @property
     def method_label(self) -> str:
-        """Return the name of the method, after evidence if it found the scales; with effects by group the name of the criterion, such as REML."""
+        """Return the name of the method, with "evidence" if evidence found the scales. With random effects it is the criterion, such as REML."""
         scales = self.solution.effect_scales
         if scales is None:
             if self.solution.stats.get("ratios_found", 0.0) > 0.0:

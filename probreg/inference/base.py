@@ -412,6 +412,13 @@ def has_zero_noise(model: Model, solution: Solution) -> bool:
     return any(solution.aux.get(name) == 0 for name in unknown)
 
 
+def has_exact_law(model: Model, solution: Solution) -> bool:
+    """Return whether combinations of the coefficients of this posterior are Student-t or normal by a formula."""
+    if not (model.likelihood.least_squares and solution.posterior.elliptical):
+        return False
+    return "sigma2_scale" in solution.stats or not model.unknown
+
+
 def hold_aux_at_limits(model: Model, aux: Mapping[str, float], status: Status) -> Model:
     """Fix the nuisance parameters of a mode that are at their limit, 0 or infinity."""
     likelihood = model.likelihood

@@ -496,14 +496,14 @@ class DifferentiableLikelihood(Likelihood):
         # the mean of the curvature over y = 0, 1, ...
         total: Any = 0.0
         left = np.ones(len(eta))
-        # more terms take longer than about ten seconds
-        most = min(100_000.0, 1e8 // len(eta))
+        # more terms take about twenty seconds
+        most = min(100_000.0, 5e7 // len(eta))
         for k in np.arange(most):
             y = self.join(np.full(len(eta), k), **known)
             with np.errstate(all="ignore"):  # beyond the number of trials
-                p = np.nan_to_num(np.exp(self.log_prob(y, eta, **known)))
-                curvature = self.value_grad_hessian(y, eta, **known).curvature
-            total = total + p[:, None, None] * np.nan_to_num(curvature)
+                local = self.value_grad_hessian(y, eta, **known)
+                p = np.nan_to_num(np.exp(local.log_prob))
+            total = total + p[:, None, None] * np.nan_to_num(local.curvature)
             left -= p
             if left.max() < 1e-12:
                 return np.asarray(total)
@@ -538,9 +538,14 @@ class DifferentiableLikelihood(Likelihood):
         local = self.value_grad_hessian(y, eta, **self.at_rows(aux, precision))
         if len(unknown) == local.gradient.shape[1] - m:
             return local
-        places = [*range(m), *(m + self.nuisance.index(name) for name in unknown)]
+        places = self.places_over(unknown)
         curvature = local.curvature[:, places][:, :, places]
         return ValueGradHessian(local.log_prob, local.gradient[:, places], curvature)
+
+    def places_over(self, unknown: Sequence[str]) -> list[int]:
+        """Return the places of eta and of these nuisance parameters among eta and all nuisance parameters."""
+        m = self.width
+        return [*range(m), *(m + self.nuisance.index(name) for name in unknown)]
 
     # whether `value_grad_hessian` gives the expected curvature in place of the observed one
     expected_curvature: ClassVar[bool] = False

@@ -155,9 +155,8 @@ class Beta(MeanByLink, BetaShapes):
 
     def joint_information(self, eta: Array, **aux: Any) -> Array:
         zero = np.zeros(eta.shape[:-1])
-        return self._expand_log_density(zero, zero, eta, aux)[
-            1
-        ]  # the slopes have mean 0
+        # the slopes have mean 0
+        return self._expand_log_density(zero, zero, eta, aux)[1]
 
     def _log_shape_slopes(
         self, y: Array, a: Array, b: Array, phi: Any

@@ -225,14 +225,18 @@ class Truncated(OfBase):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         log_density = self.family.log_prob(y, eta, **aux)
         log_mass = self.family.log_interval(*self._ends(), eta, **aux)
+        return self._within_interval(y, log_density - log_mass)
+
+    def _within_interval(self, y: Array, log_p: Array) -> Array:
         is_inside = (self.lower <= y) & (y <= self.upper)
-        return np.where(is_inside, log_density - log_mass, -np.inf)
+        return np.where(is_inside, log_p, -np.inf)
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         density = self.family.value_grad_hessian(y, eta, **aux)
         low, high = (np.full(len(eta), v[0]) for v in self._ends())
         inside = self.family.expand_interval(low, high, eta, **aux)
-        return ValueGradHessian(*(v - w for v, w in zip(density, inside)))
+        log_p, *slopes = (v - w for v, w in zip(density, inside))
+        return ValueGradHessian(self._within_interval(y, log_p), *slopes)
 
     def joint_information(self, eta: Array, **known: Any) -> Array | None:
         if self.base.is_discrete:
@@ -280,32 +284,27 @@ class Truncated(OfBase):
         return y
 
     def _quantile(self, prob: Array, eta: Array, aux: AuxValues) -> Array:
-        """Return the quantiles (n,) of a continuous response by bisection, to all digits, also if the interval has a small probability."""
-        halvings = 100
+        """Return the quantiles (n,) of a continuous response, to all digits, also if the interval has a small probability."""
+        from scipy.optimize.elementwise import bracket_root, find_root
+
         smallest = 0.0 if self.base.support == "positive" else -np.inf
         lower = max(self.lower, smallest)
         finite = [end for end in (lower, self.upper) if np.isfinite(end)]
+        start = (finite or [0.0])[0]
+        ends = [
+            np.full(len(prob), end if np.isfinite(end) else start + step)
+            for end, step in ((lower, -1.0), (self.upper, 1.0))
+        ]
+        values = [np.broadcast_to(value, prob.shape) for value in aux.values()]
+        args = (prob, eta[:, 0], *values)
 
-        def is_below(y: Array) -> Array:
-            return np.asarray(self.cdf(y, eta, **aux) < prob)
+        def excess(y: Array, prob: Array, eta: Array, *values: Array) -> Array:
+            return self.cdf(y, eta[..., None], **dict(zip(aux, values))) - prob
 
-        def move_end(end: float, step: float, on_its_side: bool) -> Array:
-            """Move an infinite end away from the other end until the quantile lies between them."""
-            moved = np.full(len(prob), end)
-            if np.isinf(end):
-                moved[:] = (finite or [0.0])[0] + step
-                while (short := is_below(moved) == on_its_side).any():
-                    step *= 2.0
-                    moved[short] += step
-            return moved
-
-        low = move_end(lower, -1.0, False)
-        high = move_end(self.upper, 1.0, True)
-        for _ in range(halvings):
-            middle = 0.5 * (low + high)
-            below = is_below(middle)
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return high
+        if len(finite) < 2:
+            limits = {"xmin": lower, "xmax": self.upper}
+            ends = bracket_root(excess, *ends, **limits, args=args).bracket
+        return np.asarray(find_root(excess, tuple(ends), args=args).x)
 
     def _count_quantile(self, prob: Array, eta: Array, aux: AuxValues) -> Array:
         """Return the quantiles (n,) of a count, by sums of probabilities from the first count on."""

@@ -358,15 +358,13 @@ def test_effects_given_the_coefficients_keep_their_distribution():
 def test_sandwiches_of_independent_rows_are_refused_beside_effects():
     fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", CLUSTERED))
     for kind in ("HC0", "HC3", "HAC", "sampling"):
-        with pytest.raises(pr.Incompatible, match="rows of a group share an effect"):
+        with pytest.raises(pr.Incompatible, match=repr(kind)):
             fit.covariance(kind)
-        with pytest.raises(pr.Incompatible, match="rows of a group share an effect"):
+        with pytest.raises(pr.Incompatible, match=repr(kind)):
             pr.predictions(fit, average_over="population", covariance=kind)
-    with pytest.raises(
-        pr.Incompatible, match=r"\[a, Intercept\].*contain whole groups"
-    ):
+    with pytest.raises(pr.Incompatible, match=r"\(1 \| g\)\[a, Intercept\]"):
         fit.covariance("cluster", groups="half", data=CLUSTERED)
     counts = {**CLUSTERED, "y": np.round(CLUSTERED["y"])}
     model = pr.Model.from_formula("y ~ x + (1 | g)", counts, likelihood="poisson")
-    with pytest.raises(pr.Incompatible, match="Gaussian noise and one grouping"):
+    with pytest.raises(pr.Incompatible, match=r"cluster.*'joint'"):
         pr.fit(model).covariance("cluster", groups="g", data=counts)

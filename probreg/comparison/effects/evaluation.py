@@ -261,7 +261,7 @@ class Evaluation:
         size = np.zeros(())
         for sign, target in effect.terms:
             a, g, h = average(target, groups, solution.beta, aux)
-            z = _forward(link, a)
+            z = _to_link_scale(link, a)
             slope = link.slope(z)
             value = value + sign * z
             gradient = gradient + sign * g / slope[..., None]
@@ -518,11 +518,11 @@ class Evaluation:
 
 def _contrast(link: Link, means: list[Array]) -> Array:
     """Return the average on the scale of the link, or the second average minus the first."""
-    z = [_forward(link, mean) for mean in means]
+    z = [_to_link_scale(link, mean) for mean in means]
     return z[0] if len(z) == 1 else z[1] - z[0]
 
 
-def _forward(link: Link, averages: Array) -> Array:
+def _to_link_scale(link: Link, averages: Array) -> Array:
     """Return the averages on the scale of the link; Incompatible outside its domain, where a ratio is undefined."""
     with np.errstate(invalid="ignore"):
         z = link.forward(averages)

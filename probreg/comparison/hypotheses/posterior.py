@@ -16,7 +16,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_draws
 from probreg.fits.prediction import closed_error
 from probreg.formula.hypothesis import Restriction, matrix
-from probreg.inference.base import reported_marginals
+from probreg.inference.base import has_exact_law, reported_marginals
 from probreg.inference.exact.quadrature import (
     NormalsGivenSigma,
     predictors_given_sigma,
@@ -34,14 +34,6 @@ from probreg.inference.uncertainty.intervals.marginals import (
 from probreg.linalg import triangular_log_det
 
 Array = np.ndarray
-
-
-def has_exact_law(fit: Fit) -> bool:
-    """Return whether linear combinations of the coefficients are Student-t or normal by a formula."""
-    s = fit.solution
-    if not (fit.model.likelihood.least_squares and s.posterior.elliptical):
-        return False
-    return "sigma2_scale" in s.stats or not fit.model.unknown
 
 
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
@@ -104,7 +96,11 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         t = sign * (value - r) / scale
-        how = "exact" if has_exact_law(fit) else "of the normal posterior"
+        how = (
+            "exact"
+            if has_exact_law(fit.model, fit.solution)
+            else "of the normal posterior"
+        )
         return float(student_cdf(t, s.df)[0]), how
     m = _mixtures(fit, L)
     if m is None:
@@ -142,7 +138,7 @@ def level_of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     s = fit.solution
     q = len(r)
     name = "credible level that reaches the null"
-    if has_exact_law(fit):
+    if has_exact_law(fit.model, fit.solution):
         internal = over_own(fit, L)
         gap = internal @ s.beta.ravel() - r
         W = s.scale.wald(internal, gap)
@@ -199,14 +195,16 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     involved = np.abs(L).max(0) > 0
     if not joint.informative[involved].all():
         return None
-    if has_exact_law(fit) and s.df is not None:
+    is_exact_law = has_exact_law(model, s)
+    if is_exact_law and s.df is not None:
         # the priors are in units of sigma, and sigma^2 given y is InverseGamma(a, b)
         unit = s.stats["sigma2_scale"]
         a, b = s.df / 2.0, s.df / 2.0 * unit
         after, root = _distance(r, L @ s.beta.ravel(), s.scale.half(L) / unit**0.5)
-        before, prior_root = _distance(r, L @ joint.center, _prior_half(fit, L, 1.0))
+        prior_half = _prior_half(fit, L, np.ones(1))[0]
+        before, prior_root = _distance(r, L @ joint.center, prior_half)
         return float(prior_root - root - a * np.log1p((after - before) / (2.0 * b)))
-    if has_exact_law(fit):
+    if is_exact_law:
         weight, sigma = np.ones(1), np.array([model.noise()])
         centre, half = (L @ s.beta.ravel())[None], s.scale.half(L)[None]
     else:
@@ -216,20 +214,21 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
         marginals = s.posterior.marginals or {}
         weight, sigma = marginals["weight"], np.exp(marginals["log_sigma"])
         centre, half = conditional.mean, conditional.half
-    prior_half = np.stack([_prior_half(fit, L, value) for value in sigma])
     after, root = _distance(r, centre, half)
+    prior_half = _prior_half(fit, L, sigma)
     before, prior_root = _distance(r, L @ joint.center, prior_half)
     ratio = prior_root - root - 0.5 * (after - before)
     return float(logsumexp(ratio, b=weight))
 
 
-def _prior_half(fit: Fit, L: Array, sigma: float) -> Array:
-    """Return F (q, k) with F F' the covariance of L beta under the prior given sigma."""
+def _prior_half(fit: Fit, L: Array, sigma: Array) -> Array:
+    """Return F (S, q, k) with F F' the covariance of L beta under the prior given each sigma (S,)."""
     joint = fit.model.joint
     informative = np.flatnonzero(joint.informative)
     precision = joint.precision(1.0)[np.ix_(informative, informative)]
-    scale = np.where(joint.sigma_units[informative], sigma, 1.0)
-    return (L[:, informative] * scale) @ np.linalg.cholesky(np.linalg.inv(precision))
+    scale = np.where(joint.sigma_units[informative], sigma[:, None], 1.0)
+    root = np.linalg.cholesky(np.linalg.inv(precision))
+    return (L[:, informative] * scale[:, None]) @ root
 
 
 def _distance(x: Array, centre: Array, half: Array) -> tuple[Array, Array]:

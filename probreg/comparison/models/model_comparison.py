@@ -398,15 +398,15 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
         notes.append(
             "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
         )
-    of_evidence = {
-        name: f.solution.has_found_scales
-        for name, f in fits.items()
-        if np.isfinite(f.solution.stats.get("log_evidence", np.nan))
+    has_found_scales = {
+        name: fit.solution.has_found_scales
+        for name, fit in fits.items()
+        if np.isfinite(fit.solution.stats.get("log_evidence", np.nan))
     }
-    if len(set(of_evidence.values())) > 1:
-        found = ", ".join(name for name, yes in of_evidence.items() if yes)
+    if len(set(has_found_scales.values())) > 1:
+        names = ", ".join(name for name, found in has_found_scales.items() if found)
         notes.append(
-            f"log_evidence of {found}: at the estimated scales, which is larger than the evidence of a posterior, an average over them"
+            f"log_evidence of {names}: at the estimated scales, which is larger than the evidence of a posterior, an average over them"
         )
     if n < 100:
         notes.append(

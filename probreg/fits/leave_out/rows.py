@@ -25,7 +25,7 @@ from probreg.fits.leave_out.modes import (
 )
 from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm
-from probreg.inference.base import Solution, hold_at_limits
+from probreg.inference.base import Solution, has_exact_law, hold_at_limits
 from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import row_slices
@@ -70,11 +70,11 @@ def held_scales_note(fit: Fit, unit: str) -> tuple[str, ...]:
 
 
 def _leave_rows_out(fit: Fit) -> LeftOut:
+    """Return the log densities, exact where the posterior or the mode has a closed form, without the note on the scales."""
     model = fit.model
     s = fit.solution
     if fit.target == "posterior":
-        is_known = s.posterior.elliptical and model.likelihood.least_squares
-        if not is_known or ("sigma2_scale" not in s.stats and model.unknown):
+        if not has_exact_law(model, s):
             return _importance_sampling(fit)
         unit = s.stats["sigma2_scale"] if s.df is not None else model.noise() ** 2
         return _closed_form(fit, s, unit)

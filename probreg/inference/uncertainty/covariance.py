@@ -92,6 +92,8 @@ ROBUST = (
     "cluster",
 )  # kinds that need no likelihood, so they are valid under sampling weights
 _SANDWICHES = {*ROBUST, "HC2", "HC3", "HAC", "sampling-weighted"}
+# kinds that need independent rows
+_OF_INDEPENDENT_ROWS = _SANDWICHES - {"cluster"} | {"sampling"}
 FACTORS = {
     "stata": f"{_STATA}, G of two ways the smaller number",
     "each": f"{_STATA}, each part of two ways with its own G",
@@ -241,10 +243,9 @@ def covariance_of_kind(
     """
     if kind not in _KINDS:
         raise DataError(unknown_name("covariance", str(kind), _KINDS))
-    conditional = _SANDWICHES - {"cluster"} | {"sampling"}
-    if has_effects(model) and kind in conditional:
+    if has_effects(model) and kind in _OF_INDEPENDENT_ROWS:
         raise Incompatible(
-            f"a covariance of kind {kind!r} takes rows as independent, and rows of a group share an effect: use 'joint', or 'cluster'"
+            f"a covariance of kind {kind!r} needs independent rows, and rows of a group share an effect: use 'joint', or 'cluster'"
         )
     if kind not in ROBUST:
         model.design.refuse_sampling(f"a covariance of kind {kind!r}")
@@ -274,7 +275,7 @@ def uses_t(solution: Solution, words: Mapping[str, Any]) -> bool:
     """Whether intervals by a covariance with this description have t quantiles: for least squares and an estimated dispersion."""
     kind = words.get("kind")
     has_scale = solution.df is not None or kind == "dispersion"
-    # clusters beside random effects exist for Gaussian noise only
+    # with random effects there are clusters for Gaussian noise only
     has_scale |= kind == "cluster" and solution.effect_scales is not None
     return has_scale and "df" in words
 
@@ -357,8 +358,8 @@ def _dispersed(model: Model, solution: Solution, settings: Settings) -> Spread:
             f"'dispersion' is for exponential families such as poisson and binomial, and not for {model.likelihood.named} likelihood: "
             "use 'HC0' or 'HC1'"
         )
-    held = replace(model, aux={**model.fixed, **solution.aux})
-    estimate = estimate_of(held, solution, "a covariance by Pearson's statistic")
+    fixed = replace(model, aux={**model.fixed, **solution.aux})
+    estimate = estimate_of(fixed, solution, "a covariance by Pearson's statistic")
     A = estimate.expected_root
     # k = tr (I + P)^-1 I, the number of coefficients under flat priors
     k = round(float(np.vdot(A, estimate.data_information @ A)), 8)
@@ -424,7 +425,7 @@ def _cluster_of_effects(model: Model, solution: Solution, settings: Settings) ->
     estimate = estimate_of(model, solution, "a cluster covariance", in_memory=True)
     if not model.likelihood.least_squares or len(settings.groups) > 1:
         raise Incompatible(
-            "a cluster covariance beside random effects exists for Gaussian noise and one grouping: use 'joint'"
+            "a cluster covariance of a model with random effects needs Gaussian noise and one grouping: use 'joint'"
         )
     (codes,) = settings.groups
     design = model.design
@@ -432,7 +433,7 @@ def _cluster_of_effects(model: Model, solution: Solution, settings: Settings) ->
     for j in np.setdiff1d(np.arange(len(design.columns)), ungrouped):
         if len(np.unique(codes[design.X[:, j] != 0.0])) > 1:
             raise Incompatible(
-                f"groups: rows of the random effect {design.columns[j]} are in several clusters; clusters contain whole groups"
+                f"groups: rows of the random effect {design.columns[j]} are in several clusters; a cluster contains whole groups"
             )
     T = design.frame.T
     weighted = (estimate.scores[:, 0] * estimate.weights)[:, None]
@@ -444,11 +445,7 @@ def _cluster_of_effects(model: Model, solution: Solution, settings: Settings) ->
     L = (T @ estimate.inside @ A)[ungrouped]
     Q = scipy.linalg.orth(L.T)
     root = L.T @ root_of_square(factor * cluster_square(rows, codes))
-    words: Words = {
-        "groups": str(groups),
-        "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
-        "factor": factor,
-    }
+    words = _cluster_words(settings, str(groups), factor)
     V = estimate.of_root(A @ np.hstack([np.eye(len(A)) - Q @ Q.T, root]))
     return Spread(V, groups - 1.0, words)
 
@@ -473,11 +470,8 @@ def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
         estimate.sandwich(sum(squares[1 : len(ways)], squares[0])),
         estimate.sandwich(rows.T @ rows),
     )
-    words: dict[str, str | float] = {
-        "groups": " x ".join(map(str, counts[: len(ways)])),
-        "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
-        "factor": factors[0],
-    }
+    shown = " x ".join(map(str, counts[: len(ways)]))
+    words = _cluster_words(settings, shown, factors[0])
     meat = meats[0]
     if len(ways) == 2:
         words["ways"] = f"{_WAYS}of the whole, as Stata's ivreg2"
@@ -489,6 +483,13 @@ def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
             words["eigenvalues"] = negative
             warn_caller(f"covariance of clusters of two ways: eigenvalues {negative}")
     return Spread(estimate.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
+
+
+def _cluster_words(
+    settings: Settings, groups: str, factor: float
+) -> dict[str, str | float]:
+    rule = f"{settings.small_sample}: {FACTORS[settings.small_sample]}"
+    return {"groups": groups, "small_sample": rule, "factor": factor}
 
 
 _WAYS = "two: V1 + V2 - V12 (Cameron, Gelbach & Miller 2011), with a factor "

@@ -151,9 +151,8 @@ class ScaleProfile:
         """Whether coordinate k is a nuisance parameter with a limiting model at infinity."""
         place = self.k - len(self.problem.groups.priors)
         infinite = self.problem.model.likelihood.at_infinity
-        return place >= 0 and any(
-            name in infinite for name in self.problem.outer[place : place + 1]
-        )
+        outer = self.problem.outer
+        return place in range(len(outer)) and outer[place] in infinite
 
     def fall(self, value: float) -> float:
         """Return top - f, which rounding may make slightly negative. NotConverged if f is above the top."""
@@ -407,7 +406,7 @@ def profiled_coefficients(
     """Return ends (h,) of the profile interval of each flat coefficient in the head at
     standard normal quantile z, or raise Incompatible.
 
-    For other than Gaussian noise flat coefficients are coordinates of the criterion, and their profile is that of a scale.
+    With other likelihoods the flat coefficients are coordinates of the criterion, and `ScaleProfile` profiles them like a scale.
 
     Given theta, the logs of scales and sigma, a Gaussian likelihood is quadratic in the
     flat coefficients, with estimate b and covariance C. Maximised over the other
@@ -424,9 +423,9 @@ def profiled_coefficients(
         raise Incompatible(reason)
     problem = problem_of(scales)
     count = len(scales.stated.design.ungrouped)
-    end = _end
+    end = _gaussian_end
     if not scales.stated.likelihood.least_squares:
-        end = _end_of_coordinate
+        end = _profile_end
     with progress_bar("profile intervals", 2 * count) as bar:
         ends = [
             end(scales, problem, j, side, z)
@@ -435,11 +434,11 @@ def profiled_coefficients(
     return np.array(ends[:count]), np.array(ends[count:])
 
 
-def _end_of_coordinate(
+def _profile_end(
     scales: FoundScales, problem: EvidenceProblem, j: int, side: int, z: float
 ) -> float:
-    """Return one end of the interval of one coefficient by its profile, with the flat coordinates of the criterion rotated so that the
-    coefficient is the first of them."""
+    """Return one end of the interval of one coefficient. A rotation of the flat coordinates of the criterion makes the coefficient the
+    first of them."""
     far = 25.0  # standard errors: an end this far from the estimate is infinite
     surface = problem.surface
     assert isinstance(surface, LaplaceSurface)  # `why_no_profile`
@@ -467,7 +466,7 @@ def _end_of_coordinate(
     return value + unit * (end - float(rotated.theta[k]))
 
 
-def _end(
+def _gaussian_end(
     scales: FoundScales, problem: EvidenceProblem, j: int, side: int, z: float
 ) -> float:
     """Return one end of the interval of one coefficient: the farther one among searches from the estimate, from

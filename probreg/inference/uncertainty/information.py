@@ -46,6 +46,7 @@ from probreg.linalg import (
 )
 from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
 from probreg.model.model import Model, prior_derivatives
+from probreg.system.terminal import progress_bar
 
 
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
@@ -239,7 +240,7 @@ class Estimate:
 
     def dispersed_root(self, dispersion: float) -> Array:
         """`expected_root` for row variances that are this multiple of the likelihood's variances."""
-        S = self._informed
+        S = self._expected_basis
         P = prior_curvature(self.model, self.solution.beta, self.solution.aux)
         P = P[: len(S), : len(S)]
         return root_of_inverse(self.data_information / dispersion + S.T @ P @ S)
@@ -253,11 +254,12 @@ class Estimate:
     def data_information(self) -> Array:
         """The expected information of the rows over phi; over its coefficients if it is orthogonal to nuisance parameters."""
         # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
-        S = self._informed
-        return S.T @ self._sum(RowDerivatives.information) @ S
+        S = self._expected_basis
+        with progress_bar("expected information"):
+            return S.T @ self._sum(RowDerivatives.information) @ S
 
     @cached_property
-    def _informed(self) -> Array:
+    def _expected_basis(self) -> Array:
         """`inside`, or its coefficients (p m, r - a) if their expected information is orthogonal to nuisance parameters."""
         if not self.at.has_orthogonal_information:
             return self.inside
@@ -345,7 +347,7 @@ class Estimate:
         """A root (p m, r - a) of the covariance of vec gamma by the expected information. If this is not enough, a root (p m + a, r)
         of the covariance of (vec gamma, log aux) by the observed information."""
         if self.at.has_orthogonal_information:
-            return self._informed @ self.expected_root
+            return self._expected_basis @ self.expected_root
         return self.inside @ self.bread
 
     @cached_property
@@ -462,13 +464,12 @@ class RowDerivatives:
                 f"the expected information has no formula for {likelihood.named} likelihood, or too many terms: use 'observed', or a sandwich "
                 "such as 'HC1'"
             )
-        unknown = [m + likelihood.nuisance.index(name) for name in self.at.unknown]
-        predictors = [*range(m), *unknown]
-        W = times_weights(W[:, predictors][:, :, predictors], self.weights)
+        places = likelihood.places_over(self.at.unknown)
+        W = times_weights(W[:, places][:, :, places], self.weights)
         of_gamma = weighted_gram(self.U, W[:, :m, :m])
         k = len(of_gamma)
         of_aux = [self.score_rows(column).sum(0) for column in W[:, m:].swapaxes(0, 1)]
-        information = np.zeros((k + len(unknown), k + len(unknown)))
+        information = np.zeros((k + len(of_aux), k + len(of_aux)))
         information[:k, :k] = of_gamma
         for i, column in enumerate(of_aux, k):
             information[i] = information[:, i] = column
