@@ -304,3 +304,17 @@ def test_thresholds_have_the_errors_of_a_sandwich() -> None:
     given = fit.summary(covariance=fit.covariance("HC0"))
     assert given.loc["0|1", "std_error"] == table.loc["0|1", "std_error"]
     assert np.isnan(given.loc["1|2", ["std_error", "lower", "upper"]]).all()
+
+
+def test_a_gap_beside_a_fixed_one_is_estimated() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=80)
+    data = {"x": x, "o": np.digitize(x + rng.logistic(size=80), [-1.0, 0.2, 1.5])}
+    model = pr.Model.from_formula("o ~ x", data, likelihood="ordinal")
+    fit = pr.fit(model)
+    other = pr.fit(model.with_aux(gap_2=fit.aux["gap_2"]))
+    np.testing.assert_allclose(other.coef, fit.coef, rtol=1e-5)
+    assert other.aux["gap_3"] == pytest.approx(fit.aux["gap_3"], rel=1e-5)
+    for kind in ("expected", "HC0"):  # a parameter less to estimate
+        errors = [f.covariance(kind).values.diagonal() for f in (other, fit)]
+        assert errors[0][0] < errors[1][0]
